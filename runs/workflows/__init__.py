@@ -1,0 +1,3 @@
+"""The workflows that ship with Waystation. Importing this package registers their steps."""
+
+from runs.workflows import repo_tidy as repo_tidy

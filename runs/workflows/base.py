@@ -1,0 +1,211 @@
+"""The words a workflow is written in: what a step gets, what it may answer, and how it is registered.
+
+Nothing here knows Django, Celery or Channels: a step can be called in a test, a notebook or another engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+State = dict[str, Any]
+"""A run's state: a JSON object. Keys are the workflow's own, beside `revision_feedback` (the reviewer's latest words, or "")."""
+
+
+class StepFailed(Exception):
+    """A step cannot go on, and says so in words for the person who asked: what happened, what was kept, what to do.
+
+    `code` is stable and machine readable; the run ends `failed` with it as its `failure_code`.
+    """
+
+    def __init__(self, message: str, *, code: str = "step_failed") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Stopped(Exception):
+    """The run no longer belongs to this worker (cancelled, or taken over): stop and write nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commit:
+    """The code's state after a step, so that any worker can restore it.
+
+    `bundle` is a git bundle of `base..sha` (empty where the two are equal): with the repository at `base` it is all that is needed.
+    """
+
+    sha: str
+    base: str
+    bundle: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a reviewer is shown when the run pauses after this step."""
+
+    content: str
+    """Markdown; sanitised when shown."""
+    patch: str = ""
+    """Unified diff, shown apart from the content; part of what is approved."""
+    facts: Mapping[str, str | int] = field(default_factory=dict)
+    """Short label → value pairs above the content, in this order."""
+    effects: Sequence[str] = ()
+    """What approving will do outside this run, one sentence each ("Pushes waystation/wo_1 to origin.")."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Go:
+    """The step is done: merge `update` into the state and go on.
+
+    `to` names the next step; None means the next one of the template. Where the template pauses after this step,
+    `report` is what the reviewer sees.
+    """
+
+    update: Mapping[str, Any] = field(default_factory=dict)
+    to: str | None = None
+    report: Report | None = None
+    commit: Commit | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """Pause until somebody answers. `ways` maps each answer's name to the step it leads to ("" ends the run).
+
+    The run goes on from the checkpoint that the answer writes; the step that asked is not run again unless a way leads to it.
+    """
+
+    question: str
+    ways: Mapping[str, str]
+    report: Report
+    update: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Button texts of answers beyond approve, revise and cancel."""
+    max_revisions: int = 3
+    commit: Commit | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """The run is complete."""
+
+    update: Mapping[str, Any] = field(default_factory=dict)
+    commit: Commit | None = None
+
+
+Outcome = Go | Ask | Done
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What was asked for, frozen when it was asked."""
+
+    id: str
+    """Shown id, `wo_…`."""
+    title: str
+    request: str
+    input: Mapping[str, Any]
+    """Checked against the template's input schema."""
+    repository_url: str
+    """An absolute local path or a remote URL, checked when the order was made; "" for workflows without code."""
+    branch: str
+    """`waystation/<id>`."""
+    check_command: Sequence[str] = ()
+    """The repository's own check, an argument list that an operator wrote; empty when there is none."""
+    author: str = "Waystation <waystation@localhost>"
+    """Git author and committer of the run's commits, `Name <mail>`."""
+
+
+class Workspace(Protocol):
+    """A git work tree of one order. Every method raises `StepFailed` with a sentence for the person, and honours `Context.check`."""
+
+    path: Path
+
+    def restore(self) -> None:
+        """Make `path` a clean work tree of the order's branch at the checkpoint's commit, cloning when it is not there."""
+
+    def run(self, arguments: Sequence[str], *, timeout: float | None = None) -> Completed:
+        """Run a program in the work tree: no shell, own process group, killed with its children at the time or output limit."""
+
+    def git(self, *arguments: str) -> str:
+        """Run git in the work tree and give its output; the repository's own hooks and configuration are never executed."""
+
+    def head(self) -> str:
+        """The commit the work tree is at."""
+
+    def base(self) -> str:
+        """The commit the order's branch began at."""
+
+    def reset(self, sha: str) -> None:
+        """Put branch and work tree back to `sha`."""
+
+    def commit(self, message: str, paths: Sequence[str]) -> str:
+        """Commit just `paths`, with the order's author, and give the new commit."""
+
+    def snapshot(self) -> Commit:
+        """The present commit with the bundle that restores it."""
+
+    def push(self) -> None:
+        """Push the order's branch to the origin. Pushing the same commit again changes nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completed:
+    """A program that ended. `output` is stdout, `errors` stderr, both decoded and cut at the output limit."""
+
+    returncode: int
+    output: str
+    errors: str
+
+
+class Log(Protocol):
+    """Writes a line to the run's log: seen live on the page, kept with the thread."""
+
+    def __call__(self, message: str, *, level: str = "info", **data: Any) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What a step may know and use besides its state."""
+
+    run_id: str
+    step: str
+    loop_num: int
+    """How often this step has run in this run, from 1."""
+    key: str
+    """The same at every attempt of this step: give it as idempotency key to whatever is called outside."""
+    config: Mapping[str, Any]
+    """The step template's configuration, frozen with the order."""
+    order: Order
+    log: Log
+    check: Callable[[], None]
+    """Raise `Stopped` when the run was cancelled or taken over. Call it between pieces of long work."""
+    workspace: Workspace
+
+
+Step = Callable[[State, Context], Outcome]
+
+_STEPS: dict[str, Step] = {}
+
+
+class UnknownStep(Exception):
+    """A template names a step function that this code does not have."""
+
+
+def step(name: str) -> Callable[[Step], Step]:
+    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`."""
+
+    def register(function: Step) -> Step:
+        if _STEPS.setdefault(name, function) is not function:
+            raise ValueError(f"two step functions are called {name!r}")
+        return function
+
+    return register
+
+
+def find(name: str) -> Step:
+    """The step function of that name; raises UnknownStep."""
+    if name not in _STEPS:
+        raise UnknownStep(f"there is no step function {name!r}; known are {', '.join(sorted(_STEPS))}")
+    return _STEPS[name]
