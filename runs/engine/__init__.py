@@ -1,0 +1,1 @@
+"""Takes a run from checkpoint to checkpoint: claim, call the step, record all of it or nothing."""

@@ -1,0 +1,11 @@
+from django.apps import AppConfig
+
+from checkpoints import converters
+
+
+class CheckpointsConfig(AppConfig):
+    name = "checkpoints"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        converters.register()

@@ -1,0 +1,53 @@
+"""Keys: UUIDv7 in the database, `<prefix>_<26 signs>` wherever a person or a program sees one.
+
+The text form is Crockford's base 32 in lower case, so that ids sort by time as text too.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+import uuid6
+
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+LENGTH = 26
+_VALUES = {sign: value for value, sign in enumerate(ALPHABET)}
+
+
+def new() -> uuid.UUID:
+    """A fresh time-ordered key."""
+    return uuid.UUID(int=uuid6.uuid7().int)
+
+
+def show(prefix: str, key: uuid.UUID) -> str:
+    """`show("wo", key)` is `wo_01k…`."""
+    number = key.int
+    signs = []
+    for _ in range(LENGTH):
+        number, rest = divmod(number, 32)
+        signs.append(ALPHABET[rest])
+    return f"{prefix}_{''.join(reversed(signs))}"
+
+
+def parse(prefix: str, text: str) -> uuid.UUID:
+    """The key that `show` wrote; ValueError for anything else."""
+    head, _, signs = text.partition("_")
+    if head != prefix or len(signs) != LENGTH or not set(signs) <= _VALUES.keys():
+        raise ValueError(f"{text[:60]!r} is no {prefix}_ id")
+    number = 0
+    for sign in signs:
+        number = number * 32 + _VALUES[sign]
+    if number >> 128:
+        raise ValueError(f"{text[:60]!r} is no {prefix}_ id")
+    return uuid.UUID(int=number)
+
+
+class Shown:
+    """A row with a shown id. Subclasses set `PREFIX`."""
+
+    PREFIX = ""
+    pk: uuid.UUID
+
+    @property
+    def shown_id(self) -> str:
+        return show(self.PREFIX, self.pk)

@@ -1,0 +1,50 @@
+"""The thread's log: the only writer of events, and the only thing that causes a hint."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from checkpoints import ids, live
+from checkpoints.models import Event, EventKind, Thread
+
+PAGE = 500
+
+
+class Envelope(TypedDict):
+    """An event as every client gets it, over every wire."""
+
+    event: str
+    data: dict[str, Any]
+    seq: int
+    run_id: str | None
+    thread_id: str
+    at: str
+
+
+def envelope(event: Event) -> Envelope:
+    return {
+        "event": event.kind,
+        "data": event.data,
+        "seq": event.seq,
+        "run_id": ids.show("run", event.run_id) if event.run_id else None,
+        "thread_id": ids.show("thr", event.thread_id),
+        "at": event.at.isoformat(),
+    }
+
+
+def append(thread_id: uuid.UUID, run_id: uuid.UUID | None, facts: Sequence[tuple[EventKind, Mapping[str, Any]]]) -> list[Event]:
+    """Write facts to the log under consecutive numbers and announce them once they are committed. Call inside a transaction."""
+    first = Thread.objects.next_seq(thread_id, len(facts))
+    events = [
+        Event(thread_id=thread_id, run_id=run_id, seq=first + index, kind=kind, data=dict(data)) for index, (kind, data) in enumerate(facts)
+    ]
+    Event.objects.bulk_create(events)
+    live.hint_on_commit(thread_id, events[-1].seq, [dict(envelope(event)) for event in events])
+    return events
+
+
+def after(thread_id: uuid.UUID, seq: int, *, limit: int = PAGE) -> list[Event]:
+    """Up to `limit` events after number `seq`, in order."""
+    return list(Event.objects.filter(thread_id=thread_id, seq__gt=seq).order_by("seq")[:limit])

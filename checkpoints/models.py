@@ -1,0 +1,174 @@
+"""The memory: threads, their checkpoints and their log. Rows of Checkpoint, Event and Blob are never changed."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
+from django.db import models
+from django.db.models import F, Q
+
+from checkpoints import codec, ids
+
+
+class JsonTextField(models.TextField):  # type: ignore[type-arg]  # generic in the stubs only
+    """A JSON value kept as canonical text: never searched inside, the same bytes on every database, and fit for any string."""
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
+        return None if value is None else json.loads(value)
+
+    def get_prep_value(self, value: Any) -> str | None:
+        return None if value is None else codec.encode(value)
+
+    def to_python(self, value: Any) -> Any:
+        return value
+
+    def value_to_string(self, obj: models.Model) -> str:
+        return codec.encode(self.value_from_object(obj))
+
+
+class ThreadQuerySet(models.QuerySet["Thread"]):
+    def visible_to(self, user: AbstractBaseUser | AnonymousUser) -> ThreadQuerySet:
+        """The threads a person may see: their own and those of their teams; a superuser sees all."""
+        if not user.is_authenticated or not user.is_active:
+            return self.none()
+        if getattr(user, "is_superuser", False):
+            return self
+        return self.filter(Q(owner_id=user.pk) | Q(team__in=Group.objects.filter(user=user.pk)))
+
+    def next_seq(self, thread_id: uuid.UUID, count: int = 1) -> int:
+        """Take `count` numbers of the thread's log and give the first.
+
+        Call inside a transaction: the row stays locked until its commit, so numbers become visible in order and without a gap.
+        """
+        if not self.filter(pk=thread_id).update(last_seq=F("last_seq") + count):
+            raise Thread.DoesNotExist(f"there is no thread {thread_id}")
+        return self.values_list("last_seq", flat=True).get(pk=thread_id) - count + 1
+
+
+class Thread(ids.Shown, models.Model):
+    """One line of history: a conversation, or a work order's."""
+
+    PREFIX = "thr"
+
+    id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="threads")
+    team = models.ForeignKey(Group, models.PROTECT, null=True, blank=True, related_name="threads", help_text="Its members see and answer too.")
+    title = models.CharField(max_length=200, blank=True)
+    last_seq = models.BigIntegerField(default=0, editable=False)
+    head = models.ForeignKey("Checkpoint", models.PROTECT, null=True, editable=False, related_name="+", help_text="The checkpoint a run goes on from.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = ThreadQuerySet.as_manager()
+
+    class Meta:
+        indexes = [  # a person's threads, newest first; keys are time-ordered
+            models.Index(fields=["owner", "-id"], name="thread_by_owner"),
+            models.Index(fields=["team", "-id"], name="thread_by_team", condition=Q(team__isnull=False)),
+        ]
+
+    def __str__(self) -> str:
+        return self.title or self.shown_id
+
+
+class CheckpointStatus(models.TextChoices):
+    ACTIVE = "active"
+    PENDING_INPUT = "pending_input"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Checkpoint(ids.Shown, models.Model):
+    """The state after a step, and the step that comes next. Immutable."""
+
+    PREFIX = "ckpt"
+
+    id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    thread = models.ForeignKey(Thread, models.PROTECT, related_name="checkpoints")
+    run_id = models.UUIDField(help_text="The run that wrote it; runs know checkpoints, not the other way round.")
+    parent = models.ForeignKey("self", models.PROTECT, null=True, related_name="children")
+    status = models.CharField(max_length=16, choices=CheckpointStatus)
+    node_id = models.CharField(max_length=100, blank=True, help_text="The step that ended; empty at the start of a run.")
+    next_step = models.CharField(max_length=100, blank=True, help_text="The step that comes next; empty where the run ends or waits.")
+    loop_num = models.PositiveIntegerField(default=1, help_text="How often node_id has run in this run.")
+    completed_nodes = models.PositiveIntegerField(default=0)
+    total_nodes = models.PositiveIntegerField(default=0)
+    is_snapshot = models.BooleanField(help_text="Whether body is the whole state, or the change against the parent.")
+    depth = models.PositiveSmallIntegerField(help_text="Deltas between this checkpoint and its nearest snapshot.")
+    body = JsonTextField(editable=False)
+    schema_version = models.PositiveSmallIntegerField(default=1)
+    digest = models.CharField(max_length=64, help_text="sha256 of the whole state's canonical JSON.")
+    size = models.PositiveIntegerField(help_text="Bytes of body.")
+    metadata = JsonTextField(default=dict, help_text="Why it waits, which commit of the code belongs to it, and the like.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(is_snapshot=True, depth=0) | Q(is_snapshot=False, depth__gt=0, parent__isnull=False), name="checkpoint_delta_has_parent"),
+        ]
+        indexes = [
+            models.Index(fields=["thread", "-id"], name="checkpoint_by_thread"),  # history, latest
+            models.Index(fields=["run_id", "-id"], name="checkpoint_by_run"),  # a run's checkpoints
+        ]
+
+    def __str__(self) -> str:
+        return self.shown_id
+
+
+class EventKind(models.TextChoices):
+    """The wire names of the requirement documents; `log` is a line for people."""
+
+    RUN_STARTED = "run_started"
+    STEP_STARTED = "step_started"
+    STEP_COMPLETED = "step_completed"
+    STREAMING_CHUNK = "streaming_chunk"
+    TOOL_CALL_STARTED = "tool_call_started"
+    TOOL_CALL_COMPLETED = "tool_call_completed"
+    CHECKPOINT_CREATED = "checkpoint_created"
+    APPROVAL_REQUESTED = "approval_requested"
+    APPROVAL_RECEIVED = "approval_received"
+    AWAIT_HUMAN_INPUT = "await_human_input"
+    RUN_PAUSED = "run_paused"
+    RUN_RESUMED = "run_resumed"
+    RUN_COMPLETED = "run_completed"
+    RUN_FAILED = "run_failed"
+    RUN_CANCELLED = "run_cancelled"
+    LOG = "log"
+
+
+class Event(models.Model):
+    """A fact in a thread's log. `seq` has no gaps and becomes visible in order."""
+
+    id = models.BigAutoField(primary_key=True)
+    thread = models.ForeignKey(Thread, models.PROTECT, related_name="events")
+    seq = models.BigIntegerField()
+    kind = models.CharField(max_length=32, choices=EventKind)
+    run_id = models.UUIDField(null=True)
+    data = JsonTextField(default=dict)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            # also the index that replay reads: a thread's events after a number, in order
+            models.UniqueConstraint(fields=["thread", "seq"], name="event_seq_once_per_thread"),
+            models.CheckConstraint(condition=Q(seq__gt=0), name="event_seq_from_one"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} #{self.seq}"
+
+
+class Blob(models.Model):
+    """A large value, kept once under the digest of its content."""
+
+    digest = models.CharField(primary_key=True, max_length=64)
+    content = models.BinaryField(help_text="zlib-compressed.")
+    size = models.PositiveIntegerField(help_text="Bytes before compression.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.digest[:12]

@@ -1,0 +1,223 @@
+"""The questions and their answers for machines; also the work-order routes that end in `decide`."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.http import HttpResponseBase
+from django.utils.cache import get_conditional_response, patch_cache_control
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from checkpoints import store
+from hitl import services
+from hitl.models import Decision, Via
+from runs import services as runs
+from runs.api import NewestFirst, WorkOrderOut
+from runs.models import Pause, WorkOrder
+from runs.workflows.sequence import CANCEL
+
+
+class PauseOut(serializers.ModelSerializer[Pause]):
+    """A pause under the names of S4-13, with what else a client needs to show and answer it."""
+
+    id = serializers.CharField(source="shown_id", help_text="pse_…")
+    agent_work_order_id = serializers.SerializerMethodField()
+    run_id = serializers.CharField(source="run.shown_id")
+    pause_phase = serializers.CharField(source="phase")
+    pause_content = serializers.CharField(source="content", help_text="Markdown")
+    pause_timestamp = serializers.DateTimeField(source="opened_at")
+    resume_timestamp = serializers.DateTimeField(source="closed_at", allow_null=True)
+    user_decision = serializers.SerializerMethodField()
+    user_feedback = serializers.SerializerMethodField()
+    decided_by = serializers.SerializerMethodField()
+    status = serializers.SerializerMethodField(help_text="active or resolved")
+    state = serializers.CharField(source="status", help_text="open, answered, cancelled or expired")
+    answers = serializers.SerializerMethodField(help_text="What may be answered now.")
+    patch = serializers.SerializerMethodField(help_text="The unified diff under review; null where there is none.")
+    created_at = serializers.DateTimeField(source="opened_at")
+    updated_at = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Pause
+        fields: ClassVar = [
+            "id", "agent_work_order_id", "run_id", "step", "pause_phase", "question", "pause_content", "patch", "facts", "effects",
+            "revision", "max_revisions", "content_digest", "answers", "status", "state", "pause_timestamp", "resume_timestamp",
+            "user_decision", "user_feedback", "decided_by", "created_at", "updated_at",
+        ]  # fmt: skip
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_agent_work_order_id(self, pause: Pause) -> str | None:
+        return pause.run.work_order.shown_id if pause.run.work_order else None
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_user_decision(self, pause: Pause) -> str | None:
+        decision = _decision(pause)
+        return decision.action if decision else None
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_user_feedback(self, pause: Pause) -> str | None:
+        decision = _decision(pause)
+        return (decision.feedback or None) if decision else None
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_decided_by(self, pause: Pause) -> str | None:
+        decision = _decision(pause)
+        return decision.decided_by.get_username() if decision else None
+
+    @extend_schema_field(serializers.ChoiceField(["active", "resolved"]))
+    def get_status(self, pause: Pause) -> str:
+        return "active" if pause.status == "open" else "resolved"
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_answers(self, pause: Pause) -> list[str]:
+        if pause.status != "open":
+            return []
+        return [name for name in [*pause.ways, CANCEL] if name != "revise" or pause.may_revise]
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_patch(self, pause: Pause) -> str | None:
+        if not pause.patch_digest or not self.context.get("whole"):
+            return None
+        return store.get_blob(pause.patch_digest).decode("utf-8", "replace")
+
+    @extend_schema_field(OpenApiTypes.DATETIME)
+    def get_updated_at(self, pause: Pause) -> str:
+        return (pause.closed_at or pause.opened_at).isoformat()
+
+
+def _decision(pause: Pause) -> Decision | None:
+    """The answer of a pause whose decisions were prefetched."""
+    return next(iter(pause.decisions.all()), None)  # type: ignore[attr-defined]
+
+
+class DecisionIn(serializers.Serializer[Any]):
+    decision = serializers.CharField(max_length=64, help_text="approve, revise, cancel, or an answer of the template's own.")
+    feedback = serializers.CharField(max_length=services.MAX_FEEDBACK, default="", allow_blank=True, help_text="Needed for revise.")
+    revision = serializers.IntegerField(default=None, allow_null=True, min_value=1, help_text="The revision you looked at; another one is answered 409.")
+    pause_id = serializers.CharField(default=None, allow_null=True, max_length=40, help_text="The question you looked at; another one is answered 409.")
+
+
+class DecisionOut(serializers.ModelSerializer[Decision]):
+    id = serializers.CharField(source="shown_id")
+    pause_id = serializers.CharField(source="pause.shown_id")
+    decided_by = serializers.CharField(source="decided_by.username")
+
+    class Meta:
+        model = Decision
+        fields: ClassVar = ["id", "pause_id", "action", "feedback", "decided_by", "decided_at", "via", "revision", "content_digest", "position", "digest"]
+
+
+class Success(serializers.Serializer[Any]):
+    success = serializers.BooleanField()
+
+
+class WorkOrderDetail(APIView):
+    @extend_schema(operation_id="get_work_order", responses=WorkOrderOut, summary="Read a work order")
+    def get(self, request: Request, order_id: UUID) -> Response:
+        return Response(WorkOrderOut(services.find_order(order_id, by=request.user)).data)  # type: ignore[arg-type]
+
+
+class PauseState(APIView):
+    """The open question of a work order, or `null`. Answers 304 while nothing happened on the order's thread."""
+
+    @extend_schema(
+        operation_id="get_pause_state",
+        responses={200: PauseOut, 304: None},
+        parameters=[OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="The ETag of your last answer.")],
+        summary="What the work order waits for",
+    )
+    def get(self, request: Request, order_id: UUID) -> HttpResponseBase:
+        order = services.find_order(order_id, by=request.user)  # type: ignore[arg-type]
+        etag = f'"{order.thread.last_seq}"'
+        response = get_conditional_response(request._request, etag=etag)  # only 304 or 412 come back here
+        if response is None:
+            pause = services.open_pause(order)
+            response = Response(PauseOut(pause, context={"whole": True}).data if pause else None)
+        response["ETag"] = etag
+        patch_cache_control(response, private=True, no_cache=True)
+        return response
+
+
+class Resume(APIView):
+    """Answer the work order's open question."""
+
+    @extend_schema(
+        operation_id="resume_work_order",
+        request=DecisionIn,
+        responses={200: Success},
+        summary="Approve, revise or cancel",
+        description="409 `pause_closed` names who answered first; 409 `not_paused` says that nothing is asked; 422 says what is missing. Nothing is written then.",
+        examples=[OpenApiExample("Revise", {"decision": "revise", "feedback": "skip UP007"}, request_only=True)],
+    )
+    def post(self, request: Request, order_id: UUID) -> Response:
+        data = DecisionIn(data=request.data)
+        data.is_valid(raise_exception=True)
+        values = data.validated_data
+        services.answer_order(
+            order_id, by=request.user, via=Via.REST, action=values["decision"], feedback=values["feedback"], revision=values["revision"], pause_id=values["pause_id"]  # type: ignore[arg-type]
+        )
+        return Response({"success": True})
+
+
+class Cancel(APIView):
+    @extend_schema(operation_id="cancel_work_order", request=None, responses={200: Success}, summary="End a work order")
+    def post(self, request: Request, order_id: UUID) -> Response:
+        services.cancel_order(order_id, by=request.user, via=Via.REST)  # type: ignore[arg-type]
+        return Response({"success": True})
+
+
+class Retry(APIView):
+    @extend_schema(operation_id="retry_work_order", request=None, responses={200: WorkOrderOut}, summary="Go on with a failed work order from its last good checkpoint")
+    def post(self, request: Request, order_id: UUID) -> Response:
+        order = services.find_order(order_id, by=request.user)  # type: ignore[arg-type]
+        runs.retry(order.pk, by=request.user)  # type: ignore[arg-type]
+        return Response(WorkOrderOut(WorkOrder.objects.shown().get(pk=order.pk)).data)
+
+
+class Pauses(APIView):
+    @extend_schema(
+        operation_id="list_pauses",
+        responses=PauseOut(many=True),
+        parameters=[OpenApiParameter("open", bool, description="1: only what waits for an answer.")],
+        summary="List questions, newest first",
+    )
+    def get(self, request: Request) -> Response:
+        pauses = Pause.objects.visible_to(request.user).shown().prefetch_related("decisions__decided_by")
+        if request.query_params.get("open") in {"1", "true"}:
+            pauses = pauses.open()
+        pages = NewestFirst()
+        found = pages.paginate_queryset(pauses, request, view=self)
+        return pages.get_paginated_response(PauseOut(found, many=True).data)
+
+
+class PauseDetail(APIView):
+    @extend_schema(operation_id="get_pause", responses=PauseOut, summary="Read a question")
+    def get(self, request: Request, pause_id: UUID) -> Response:
+        pause = Pause.objects.visible_to(request.user).shown().filter(pk=pause_id).first()
+        if pause is None:
+            raise services.NotFound("There is no such question.")
+        return Response(PauseOut(pause, context={"whole": True}).data)
+
+
+class Decisions(APIView):
+    @extend_schema(
+        operation_id="decide",
+        request=DecisionIn,
+        responses={201: DecisionOut},
+        summary="Answer a question",
+        description="The first valid answer wins; any other gets 409 `pause_closed`, which names the winner.",
+    )
+    def post(self, request: Request, pause_id: UUID) -> Response:
+        data = DecisionIn(data=request.data)
+        data.is_valid(raise_exception=True)
+        values = data.validated_data
+        decision = services.decide(
+            pause_id, action=values["decision"], by=request.user, via=Via.REST, feedback=values["feedback"], revision=values["revision"]  # type: ignore[arg-type]
+        )
+        return Response(DecisionOut(decision).data, status=201)

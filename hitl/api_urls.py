@@ -1,0 +1,16 @@
+"""REST routes of questions and answers, under /api/v1/. `logs/stream` is served beside Django, in `hitl.routing`."""
+
+from django.urls import path
+
+from hitl import api
+
+urlpatterns = [
+    path("work-orders/<wo:order_id>", api.WorkOrderDetail.as_view()),
+    path("work-orders/<wo:order_id>/pause-state", api.PauseState.as_view()),
+    path("work-orders/<wo:order_id>/resume", api.Resume.as_view()),
+    path("work-orders/<wo:order_id>/cancel", api.Cancel.as_view()),
+    path("work-orders/<wo:order_id>/retry", api.Retry.as_view()),
+    path("pauses", api.Pauses.as_view()),
+    path("pauses/<pse:pause_id>", api.PauseDetail.as_view()),
+    path("pauses/<pse:pause_id>/decisions", api.Decisions.as_view()),
+]

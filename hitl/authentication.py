@@ -1,0 +1,73 @@
+"""`Authorization: Bearer <token>`, and what a token's scope allows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.permissions import SAFE_METHODS, BasePermission
+from rest_framework.request import Request
+
+from hitl.models import ApiToken
+
+SEEN_EVERY = dt.timedelta(minutes=1)
+"""`last_used_at` is written at most so often, so that polling costs no writes."""
+
+
+def token_of(secret: str) -> ApiToken | None:
+    """The valid token with this secret."""
+    now = timezone.now()
+    token = ApiToken.objects.valid(now=now).select_related("user").filter(digest=ApiToken.digest_of(secret)).first()
+    if token is not None and (token.last_used_at is None or token.last_used_at < now - SEEN_EVERY):
+        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+    return token
+
+
+class BearerAuthentication(BaseAuthentication):
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
+        words = get_authorization_header(request).split()
+        if not words or words[0].lower() != b"bearer":
+            return None
+        token = token_of(words[1].decode("latin-1")) if len(words) == 2 else None
+        if token is None:
+            raise AuthenticationFailed("This token is unknown, expired or revoked.", code="token_invalid")
+        return token.user, token
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+class WithinScope(BasePermission):
+    """A read token only reads."""
+
+    message = "This token may only read."
+    code = "scope_missing"
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        token = request.auth
+        return not isinstance(token, ApiToken) or token.scope == ApiToken.Scope.WRITE or request.method in SAFE_METHODS
+
+
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """How the OpenAPI page describes the header."""
+
+    target_class = "hitl.authentication.BearerAuthentication"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "description": "A token from `manage.py api_token USER`."}
+
+
+def person_of(scope: Any) -> User | None:
+    """Who opened a socket or a stream: by `Authorization: Bearer`, else by session."""
+    header = dict(scope["headers"]).get(b"authorization", b"").split()
+    if len(header) == 2 and header[0].lower() == b"bearer":
+        token = token_of(header[1].decode("latin-1"))
+        return token.user if token else None
+    user = scope.get("user")
+    return user if user is not None and user.is_authenticated and user.is_active else None

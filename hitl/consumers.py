@@ -1,0 +1,138 @@
+"""WebSockets: catch up, then follow. A reconnect is a plain connect with `?after=<seq>`.
+
+Close codes: 4400 malformed request, 4401 not logged in, 4404 no such thread for you.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+from urllib.parse import parse_qs
+
+from channels.generic.websocket import AsyncJsonWebsocketConsumer
+from django.contrib.auth.models import User
+
+from checkpoints import live
+from checkpoints.models import Thread
+from hitl.authentication import person_of
+from hitl.hub import hub, in_database_thread
+from runs.models import Pause
+
+PING_EVERY = 25.0
+
+
+class Refused(Exception):
+    """The connection is not served; `code` is the close code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def cursor(text: str) -> int:
+    """A cursor as clients send it; raises ValueError unless it is a plain number from 0."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ValueError(f"{text[:30]!r} is no event number")
+    return int(text)
+
+
+@in_database_thread
+def sees_thread(user: User, thread_id: uuid.UUID) -> bool:
+    return Thread.objects.visible_to(user).filter(pk=thread_id).exists()
+
+
+@in_database_thread
+def waiting(user: User) -> int:
+    return Pause.objects.open().visible_to(user).count()
+
+
+class Pumping(AsyncJsonWebsocketConsumer):
+    """A consumer whose one task sends for as long as the socket is open."""
+
+    async def connect(self) -> None:
+        await self.accept()  # first: a browser learns the close code only from a socket that was open
+        try:
+            user = await in_database_thread(person_of)(self.scope)
+            if user is None:
+                raise Refused(4401)
+            self.user: User = user
+            await self.enter()
+        except Refused as refusal:
+            await self.close(code=refusal.code)
+            return
+        self.tasks = [asyncio.create_task(self.pump()), asyncio.create_task(self._ping())]
+
+    async def enter(self) -> None:
+        """Check what this socket asks for; raises Refused."""
+
+    async def pump(self) -> None:
+        raise NotImplementedError
+
+    async def _ping(self) -> None:
+        while True:
+            await asyncio.sleep(PING_EVERY)
+            await self.send_json({"type": "ping"})
+
+    async def receive_json(self, content: Any, **kwargs: Any) -> None:
+        """Nothing is read from these sockets."""
+
+    @classmethod
+    async def decode_json(cls, text_data: str) -> Any:
+        return None  # nonsense from a client is no reason for a traceback
+
+    async def disconnect(self, code: int) -> None:
+        for task in getattr(self, "tasks", []):
+            task.cancel()
+
+
+class ThreadConsumer(Pumping):
+    """Sends a thread's events after `?after=<seq>`, in order, each once."""
+
+    async def enter(self) -> None:
+        self.thread_id: uuid.UUID = self.scope["url_route"]["kwargs"]["thread_id"]
+        try:
+            self.seq = cursor(parse_qs(self.scope["query_string"].decode("latin-1")).get("after", ["0"])[0])
+        except ValueError as error:
+            raise Refused(4400) from error
+        if not await sees_thread(self.user, self.thread_id):
+            raise Refused(4404)
+
+    async def pump(self) -> None:
+        async for events in hub().follow(self.thread_id, self.seq):
+            for event in events:
+                await self.send_json(event)
+
+
+class InboxConsumer(Pumping):
+    """Sends how many questions wait for this person, now and whenever that may have changed."""
+
+    async def enter(self) -> None:
+        self.sent = -1
+        await self.channel_layer.group_add(live.INBOX, self.channel_name)
+
+    async def pump(self) -> None:
+        while True:
+            await self._tell()
+            await asyncio.sleep(30)  # hints may be lost
+
+    async def inbox_hint(self, message: dict[str, Any]) -> None:
+        await self._tell()
+
+    async def _tell(self) -> None:
+        count = await waiting(self.user)
+        if count != self.sent:
+            self.sent = count
+            await self.send_json({"type": "inbox", "waiting": count})
+
+    async def disconnect(self, code: int) -> None:
+        await super().disconnect(code)
+        await self.channel_layer.group_discard(live.INBOX, self.channel_name)
+
+
+class NoSuchSocket(AsyncJsonWebsocketConsumer):
+    """Every other address."""
+
+    async def connect(self) -> None:
+        await self.accept()
+        await self.close(code=4404)

@@ -1,0 +1,90 @@
+"""Forms: answering a pause, and a work order's input from its template's JSON Schema."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import Group, User
+
+from hitl.services import MAX_FEEDBACK
+from runs.models import Template
+
+PREFIX = "input."
+
+
+class DecisionForm(forms.Form):
+    action = forms.CharField(max_length=64)
+    feedback = forms.CharField(required=False, max_length=MAX_FEEDBACK)
+    revision = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
+
+
+class WorkOrderForm(forms.Form):
+    """The fields of every work order, and those of the template's input schema under names that start with `input.`."""
+
+    title = forms.CharField(max_length=200, required=False, help_text="Left empty, it is named after the template and the repository.")
+    request = forms.CharField(max_length=20_000, required=False, label="Request", widget=forms.Textarea(attrs={"rows": 3}), help_text="What is asked for, in your words.")
+    repository_url = forms.CharField(max_length=500, label="Repository", help_text="A local path in an allowed folder, or a URL of an allowed host.")
+    team = forms.ModelChoiceField(Group.objects.none(), required=False, empty_label="Only me", help_text="Its members see the order and may answer.")
+
+    def __init__(self, *args: Any, template: Template, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.schema: dict[str, Any] = template.input_schema or {}
+        team = self.fields["team"]
+        assert isinstance(team, forms.ModelChoiceField)
+        team.queryset = user.groups.order_by("name")
+        if not team.queryset.exists():
+            del self.fields["team"]
+        if not template.needs_repository:
+            del self.fields["repository_url"]
+        required = set(self.schema.get("required", []))
+        for name, part in self.schema.get("properties", {}).items():
+            self.fields[PREFIX + name] = field_of(name, part, required=name in required)
+
+    def input_values(self) -> dict[str, Any]:
+        """The input as the schema's types; what was left empty is left out."""
+        properties = self.schema.get("properties", {})
+        values = {}
+        for name, part in properties.items():
+            value = self.cleaned_data.get(PREFIX + name)
+            if value in (None, "", []):
+                continue
+            values[name] = _split(value) if part.get("type") == "array" and isinstance(value, str) else value
+        return values
+
+    def add_errors(self, errors: dict[str, list[str]]) -> None:
+        """Show a service's errors beside the fields they belong to."""
+        for field, texts in errors.items():
+            name = next((known for known in (field, PREFIX + field, PREFIX + field.split(".")[0]) if known in self.fields), None)
+            for text in texts:
+                self.add_error(name, text)
+
+
+def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
+    """A form field for one property of a JSON Schema."""
+    common: dict[str, Any] = {
+        "label": part.get("title", name.replace("_", " ").capitalize()),
+        "help_text": part.get("description", ""),
+        "required": required,
+        "initial": part.get("default"),
+    }
+    match part:
+        case {"type": "boolean"}:
+            return forms.BooleanField(**{**common, "required": False})
+        case {"enum": [*values]}:
+            return forms.ChoiceField(choices=[("", "—"), *((value, value) for value in values)] if not required else [(value, value) for value in values], **common)
+        case {"type": "integer"}:
+            return forms.IntegerField(min_value=part.get("minimum"), max_value=part.get("maximum"), **common)
+        case {"type": "number"}:
+            return forms.FloatField(min_value=part.get("minimum"), max_value=part.get("maximum"), **common)
+        case {"type": "array", "items": {"enum": [*values]}}:
+            return forms.MultipleChoiceField(choices=[(value, value) for value in values], widget=forms.CheckboxSelectMultiple, **common)
+        case {"type": "array"} | {"type": ["array", *_]} | {"type": ["string", "array"]}:
+            initial = part.get("default")
+            return forms.CharField(**{**common, "initial": ", ".join(initial) if isinstance(initial, list) else initial})
+    return forms.CharField(max_length=part.get("maxLength", 2_000), **common)
+
+
+def _split(text: str) -> list[str]:
+    return [word for word in re.split(r"[\s,]+", text) if word]

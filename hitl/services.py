@@ -1,0 +1,203 @@
+"""Answering a pause. `decide` is the one way, behind every door: page, REST, socket, admin, command."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+from django.utils.formats import date_format
+
+from hitl.models import Decision, Ledger, Via, ledger_name
+from runs import services as runs
+from runs.models import Pause, WorkOrder
+from runs.services import PauseClosed
+from runs.states import PauseStatus, RunStatus
+from runs.workflows.sequence import APPROVE, CANCEL, REVISE
+
+MAX_FEEDBACK = 20_000
+PAST = {APPROVE: "approved", REVISE: "sent back for revision", CANCEL: "cancelled"}
+
+
+class NotFound(Exception):
+    """There is nothing of that id, or nothing that this person may see: the two cannot be told apart."""
+
+    code = "not_found"
+
+
+class AnswerInvalid(Exception):
+    """The answer cannot be taken as it is; the pause stays open. `errors` maps a field to sentences."""
+
+    code = "answer_invalid"
+
+    def __init__(self, errors: dict[str, list[str]], code: str = "answer_invalid") -> None:
+        super().__init__("Nothing was decided; the question is still open. " + " ".join(text for texts in errors.values() for text in texts))
+        self.errors = errors
+        self.code = code
+
+
+class AlreadyAnswered(PauseClosed):
+    """Somebody answered first, or the run ended: a calm truth for the one who came second."""
+
+    def __init__(self, pause: Pause, decision: Decision | None) -> None:
+        super().__init__(_who_won(pause, decision))
+        self.pause = pause
+        self.decision = decision
+
+
+class RevisionMismatch(Exception):
+    """The answer was given to another revision than the one that is open now."""
+
+    code = "revision_mismatch"
+
+    def __init__(self, pause: Pause) -> None:
+        super().__init__(f"The question is at revision {pause.revision} by now. Look at the new content before you answer; nothing was decided.")
+        self.pause = pause
+
+
+def decide(pause_id: uuid.UUID, *, action: str, by: User, via: Via, feedback: str = "", revision: int | None = None) -> Decision:
+    """Record a person's answer and let the run act on it.
+
+    Args:
+        action: `approve`, `revise` (needs `feedback`), `cancel`, or one of the pause's own answers.
+        revision: the revision that was looked at; None where the door addresses the open question itself.
+    Raises:
+        NotFound: no such pause for this person.
+        AnswerInvalid: nothing written, the pause stays open.
+        RevisionMismatch: the content changed; nothing written.
+        AlreadyAnswered: another answer won, and is named; nothing written.
+    """
+    pause = Pause.objects.visible_to(by).shown().filter(pk=pause_id).first()
+    if pause is None:
+        raise NotFound("There is no such question.")
+    if pause.status != PauseStatus.OPEN:
+        raise AlreadyAnswered(pause, _decision_of(pause))
+    if revision is not None and revision != pause.revision:
+        raise RevisionMismatch(pause)
+    feedback = feedback.strip()
+    _check(pause, action, feedback)
+    try:
+        return _record(pause, action=action, by=by, via=via, feedback=feedback)
+    except AlreadyAnswered:
+        raise
+    except PauseClosed as lost:
+        pause.refresh_from_db()
+        raise AlreadyAnswered(pause, _decision_of(pause)) from lost
+
+
+def _check(pause: Pause, action: str, feedback: str) -> None:
+    if action != CANCEL and action not in pause.ways:
+        known = ", ".join([*pause.ways, CANCEL])
+        raise AnswerInvalid({"decision": [f"{action[:60]!r} is no answer here. Answers are: {known}."]}, code="unknown_answer")
+    if len(feedback) > MAX_FEEDBACK:
+        raise AnswerInvalid({"feedback": [f"Feedback may have up to {MAX_FEEDBACK} characters; this has {len(feedback)}."]})
+    if action == REVISE and not feedback:
+        raise AnswerInvalid({"feedback": ["Say what should change: a revision needs feedback."]}, code="feedback_required")
+    if action == REVISE and not pause.may_revise:
+        raise AnswerInvalid({"decision": [f"This was sent back {pause.max_revisions} times already. Approve it or cancel."]}, code="revisions_exhausted")
+
+
+@transaction.atomic(durable=True)
+def _record(pause: Pause, *, action: str, by: User, via: Via, feedback: str) -> Decision:
+    """Close the pause, write the decision and move the run: all of it or nothing."""
+    closed = runs.close_pause(pause.pk, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED)
+    decision = _append(closed, action=action, by=by, via=via, feedback=feedback)
+    name = by.get_full_name() or by.get_username()
+    answer = {"decision_id": decision.shown_id, "decision": action, "feedback": feedback, "by": name, "via": via, "revision": closed.revision}
+    if action == CANCEL:
+        runs.cancel_paused(closed, by=name, answer=answer)
+    else:
+        runs.resume(closed, action=action, by=name, feedback=feedback, answer=answer)
+    return decision
+
+
+def _append(pause: Pause, *, action: str, by: User, via: Via, feedback: str) -> Decision:
+    """Add a decision to its ledger. Call inside a transaction: the ledger's row stays locked until the commit."""
+    thread = pause.run.thread
+    name = ledger_name(thread.team_id, thread.owner_id)
+    Ledger.objects.bulk_create([Ledger(name=name)], ignore_conflicts=True)
+    Ledger.objects.filter(pk=name).update(length=F("length") + 1)
+    ledger = Ledger.objects.get(pk=name)
+    decision = Decision(
+        pause=pause,
+        action=action,
+        feedback=feedback,
+        decided_by=by,
+        decided_at=timezone.now(),
+        via=via,
+        revision=pause.revision,
+        content_digest=pause.content_digest,
+        ledger=ledger,
+        position=ledger.length,
+        previous=ledger.tip,
+    )
+    decision.digest = decision.compute_digest()
+    decision.save(force_insert=True)
+    Ledger.objects.filter(pk=name).update(tip=decision.digest)
+    return decision
+
+
+class NotPaused(Exception):
+    """The work order asks nothing at the moment."""
+
+    code = "not_paused"
+
+
+def answer_order(order_id: uuid.UUID, *, action: str, by: User, via: Via, feedback: str = "", revision: int | None = None, pause_id: str | None = None) -> Decision:
+    """Answer the open question of a work order.
+
+    Raises what `decide` raises, NotPaused where nothing is asked, RevisionMismatch where `pause_id` names another question than the open one.
+    """
+    order = find_order(order_id, by=by)
+    pause = open_pause(order)
+    if pause is None:
+        last = Pause.objects.filter(run=order.latest_run).shown().order_by("-id").first()
+        if last is not None and (pause_id is None or pause_id == last.shown_id) and (decision := _decision_of(last)):
+            raise AlreadyAnswered(last, decision)
+        raise NotPaused("This work order waits for nobody at the moment, so nothing was decided.")
+    if pause_id is not None and pause_id != pause.shown_id:
+        raise RevisionMismatch(pause)
+    return decide(pause.pk, action=action, by=by, via=via, feedback=feedback, revision=revision)
+
+
+def cancel_order(order_id: uuid.UUID, *, by: User, via: Via) -> None:
+    """End a work order wherever it stands: waiting for a person, for a worker, or being worked on.
+
+    Raises NotFound, RunEnded, or AlreadyAnswered where an answer came first.
+    """
+    order = find_order(order_id, by=by)
+    pause = open_pause(order)
+    if pause is not None:
+        decide(pause.pk, action=CANCEL, by=by, via=via)
+    else:
+        runs.cancel(order.pk, by=by)
+
+
+def find_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:
+    """A work order that this person may see; raises NotFound."""
+    order = WorkOrder.objects.visible_to(by).shown().filter(pk=order_id).first()
+    if order is None:
+        raise NotFound("There is no such work order.")
+    return order
+
+
+def open_pause(order: WorkOrder) -> Pause | None:
+    """The open question of a work order: at most one."""
+    if order.latest_run is None or order.latest_run.status != RunStatus.PAUSED:
+        return None
+    return Pause.objects.open().shown().filter(run=order.latest_run).first()
+
+
+def _decision_of(pause: Pause) -> Decision | None:
+    return Decision.objects.select_related("decided_by").filter(pause=pause).first()
+
+
+def _who_won(pause: Pause, decision: Decision | None) -> str:
+    if decision is None:
+        return f"This question is closed ({pause.get_status_display().lower()}), so your answer was not recorded."
+    person = decision.decided_by.get_full_name() or decision.decided_by.get_username()
+    at = date_format(timezone.localtime(decision.decided_at), "j M Y, H:i:s")
+    done = PAST.get(decision.action, f"answered with “{pause.labels.get(decision.action, decision.action)}”")
+    return f"Already {done} by {person} at {at}. Your answer was not recorded; nothing ran twice."

@@ -1,0 +1,54 @@
+"""What our templates say that Django's do not."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from django import template
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from checkpoints import ids
+from hitl import markdown as md
+
+register = template.Library()
+
+UNITS = [("day", 86_400), ("hour", 3_600), ("minute", 60)]
+
+
+@register.filter
+def markdown(text: str) -> SafeString:
+    """Sanitised HTML of Markdown text."""
+    return md.render(text)
+
+
+@register.filter
+def ago(at: dt.datetime | None) -> str:
+    """`5 minutes ago`; static/js keeps it up to date by the same rule."""
+    if at is None:
+        return ""
+    seconds = max(0, int((timezone.now() - at).total_seconds()))
+    for unit, length in UNITS:
+        if seconds >= length:
+            count = seconds // length
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+@register.filter
+def shown(key: Any, prefix: str) -> str:
+    """The shown id of a key."""
+    return ids.show(prefix, key)
+
+
+@register.filter
+def short_id(shown_id: str) -> str:
+    """`ckpt_01k…f3`: enough to tell two apart in a list; the whole is in the title."""
+    prefix, _, rest = shown_id.partition("_")
+    return f"{prefix}_{rest[:4]}…{rest[-4:]}" if len(rest) > 10 else shown_id
+
+
+@register.filter
+def get(mapping: dict[str, Any], key: str) -> Any:
+    return mapping.get(key, "")

@@ -1,0 +1,23 @@
+"""What every page needs."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from runs.models import Pause
+
+
+def person(request: HttpRequest) -> User:
+    """The logged-in person; use behind `login_required`."""
+    return cast(User, request.user)
+
+
+def navigation(request: HttpRequest) -> dict[str, Any]:
+    """Context of every template: how many questions wait for this person. The same queryset as the inbox, so badge and list agree (F9)."""
+    if not request.user.is_authenticated:
+        return {}
+    return {"waiting_count": SimpleLazyObject(lambda: Pause.objects.open().visible_to(request.user).count())}

@@ -1,0 +1,69 @@
+"""Reading the environment: a bad value stops the start, naming the variable."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+def text(name: str, default: str = "") -> str:
+    return os.environ.get(name, default)
+
+
+def flag(name: str, default: bool = False) -> bool:
+    value = os.environ.get(name, "1" if default else "0").lower()
+    if value not in {"1", "0", "true", "false", "yes", "no", ""}:
+        raise ImproperlyConfigured(f"{name}={value!r}: use 1 or 0")
+    return value in {"1", "true", "yes"}
+
+
+def number(name: str, default: float, *, low: float = 0) -> float:
+    raw = os.environ.get(name, str(default))
+    try:
+        value = float(raw)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}={raw!r}: use a number") from error
+    if not low <= value < float("inf"):
+        raise ImproperlyConfigured(f"{name}={raw!r}: use a number from {low:g}")
+    return value
+
+
+def items(name: str, default: str = "", separator: str = ",") -> list[str]:
+    return [item.strip() for item in os.environ.get(name, default).split(separator) if item.strip()]
+
+
+def database(url: str, *, pool: int) -> dict[str, Any]:
+    """Django's database settings for `sqlite:///path` or `postgresql://user:password@host:port/name?option=value`.
+
+    `host` may also be given as an option, which is how a socket folder is named. `pool` is the size of psycopg's pool; 0 is none,
+    which is right for workers that fork.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": unquote(parts.path[1:]), "OPTIONS": dict(SQLITE)}
+    if parts.scheme not in {"postgres", "postgresql"}:
+        raise ImproperlyConfigured(f"DATABASE_URL has the scheme {parts.scheme!r}: use sqlite or postgresql")
+    options: dict[str, Any] = dict(parse_qsl(parts.query))
+    host = options.pop("host", parts.hostname or "")
+    if pool:
+        options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 10}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path[1:]),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": host,
+        "PORT": str(options.pop("port", parts.port or "")),
+        "CONN_MAX_AGE": 0,  # under ASGI each request has a thread of its own: kept connections leak
+        "OPTIONS": options,
+    }
+
+
+SQLITE = {
+    "transaction_mode": "IMMEDIATE",  # with DEFERRED two writers fail at once
+    "timeout": 20,
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA mmap_size=134217728; PRAGMA journal_size_limit=27103364; PRAGMA cache_size=2000",
+}

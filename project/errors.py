@@ -1,0 +1,71 @@
+"""Domain error → RFC 9457 problem details: one table for every API."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import exception_handler as drf_handler
+
+from hitl import services
+from runs.definitions import TemplateInvalid, TemplateNotFound
+from runs.services import InputInvalid, PauseClosed
+from runs.states import RunEnded
+from runs.steps.sources import BadSource
+
+STATUS: dict[type[Exception], int] = {
+    services.NotFound: 404,
+    TemplateNotFound: 404,
+    services.AlreadyAnswered: 409,
+    PauseClosed: 409,
+    services.RevisionMismatch: 409,
+    services.NotPaused: 409,
+    RunEnded: 409,
+    services.AnswerInvalid: 422,
+    InputInvalid: 422,
+    TemplateInvalid: 422,
+    BadSource: 422,
+}
+
+
+def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
+    status = STATUS.get(type(error))
+    if status is not None:
+        return problem(status, str(getattr(error, "code", "error")), str(error), **_extra(error))
+    response = drf_handler(error, context)
+    if response is None:
+        return None
+    detail, code, extra = _from_drf(error, response)
+    made = problem(response.status_code, code, detail, **extra)
+    for header in ("WWW-Authenticate", "Retry-After", "Allow"):
+        if header in response.headers:
+            made.headers[header] = response.headers[header]
+    return made
+
+
+def problem(status: int, code: str, detail: str, **extra: Any) -> Response:
+    """A problem document; `code` is stable, `detail` is for people."""
+    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail, **extra}
+    return Response(body, status=status, content_type="application/problem+json")
+
+
+def _extra(error: Exception) -> dict[str, Any]:
+    match error:
+        case services.AnswerInvalid() | InputInvalid() | TemplateInvalid():
+            return {"errors": error.errors}
+        case services.RevisionMismatch():
+            return {"pause_id": error.pause.shown_id, "revision": error.pause.revision, "pause_content": error.pause.content}
+        case services.AlreadyAnswered(decision=decision) if decision is not None:
+            return {"decision": decision.action, "decided_by": decision.decided_by.get_username(), "decided_at": decision.decided_at.isoformat()}
+    return {}
+
+
+def _from_drf(error: Exception, response: Response) -> tuple[str, str, dict[str, Any]]:
+    if isinstance(error, exceptions.ValidationError):
+        return "The request was not understood; nothing was changed.", "invalid", {"errors": response.data}
+    if isinstance(error, exceptions.APIException):
+        codes = error.get_codes()
+        return str(error.detail), codes if isinstance(codes, str) else "error", {}
+    return str(response.data.get("detail", "")) if isinstance(response.data, dict) else "", "not_found" if response.status_code == 404 else "forbidden", {}

@@ -1,0 +1,209 @@
+"""One file of settings, 12-factor: every value that differs between machines comes from the environment. See README, "Settings"."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from csp.constants import NONE, SELF
+
+from project import env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+WAYSTATION_DATA = Path(env.text("WAYSTATION_DATA", str(BASE_DIR / "data"))).resolve()
+"""Folder of everything that is kept outside the database: workspaces, the sample repository, the embedded database, the secret key."""
+WAYSTATION_REPOSITORIES = [Path(folder).expanduser() for folder in env.items("WAYSTATION_REPOSITORIES", separator=":")] + [WAYSTATION_DATA / "sample"]
+"""Folders in which local repositories may lie; work orders reach no other local path."""
+WAYSTATION_GIT_SCHEMES = env.items("WAYSTATION_GIT_SCHEMES", "https")
+WAYSTATION_GIT_HOSTS = env.items("WAYSTATION_GIT_HOSTS", "github.com,gitlab.com,codeberg.org,bitbucket.org")
+"""Remote hosts that may be cloned from; `*.example.org` allows subdomains."""
+WAYSTATION_GIT_AUTHOR = env.text("WAYSTATION_GIT_AUTHOR", "Waystation <waystation@localhost>")
+WAYSTATION_CLONE_SECONDS = env.number("WAYSTATION_CLONE_SECONDS", 300, low=1)
+WAYSTATION_CLONE_BYTES = int(env.number("WAYSTATION_CLONE_BYTES", 1_000_000_000, low=1))
+WAYSTATION_COMMAND_SECONDS = env.number("WAYSTATION_COMMAND_SECONDS", 900, low=1)
+WAYSTATION_LEASE_SECONDS = env.number("WAYSTATION_LEASE_SECONDS", 15, low=0.5)
+"""A worker that has not renewed its lease for so long is lost; renewed three times in that time."""
+WAYSTATION_LOST_ATTEMPTS = int(env.number("WAYSTATION_LOST_ATTEMPTS", 5, low=1))
+WAYSTATION_SLICE_SECONDS = env.number("WAYSTATION_SLICE_SECONDS", 10)
+"""How long one task may take steps of one run before others get their turn."""
+WAYSTATION_PATIENCE_SECONDS = env.number("WAYSTATION_PATIENCE_SECONDS", 5)
+"""A run that is due for so long without a worker gets its message again."""
+WAYSTATION_SWEEP_SECONDS = env.number("WAYSTATION_SWEEP_SECONDS", 5, low=0.5)
+
+
+def _secret_key() -> str:
+    """SECRET_KEY, or for the embedded default a key made once and kept in the data folder."""
+    if key := env.text("SECRET_KEY"):
+        return key
+    path = WAYSTATION_DATA / "secret_key"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_urlsafe(50))
+    return path.read_text()
+
+
+DEBUG = env.flag("DEBUG")
+SECRET_KEY = _secret_key()
+ALLOWED_HOSTS = env.items("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env.items("CSRF_TRUSTED_ORIGINS")
+HTTPS = env.flag("HTTPS")
+"""Served behind TLS: cookies are sent over it only, and the proxy's X-Forwarded-Proto is believed."""
+REDIS_URL = env.text("REDIS_URL")
+"""Broker and channel layer, `redis://host:port/db`; empty means the embedded default, all in one process."""
+
+INSTALLED_APPS = [
+    "daphne",
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "channels",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "lucide",
+    "csp",
+    "checkpoints",
+    "runs",
+    "hitl",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "project.urls"
+ASGI_APPLICATION = "project.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "hitl.views.common.navigation",
+            ],
+            "builtins": ["hitl.templatetags.hitl"],
+        },
+    }
+]
+
+DATABASES = {"default": env.database(env.text("DATABASE_URL", f"sqlite:///{WAYSTATION_DATA / 'waystation.sqlite3'}"), pool=int(env.number("DATABASE_POOL", 0)))}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator")
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "hitl:inbox"
+LOGOUT_REDIRECT_URL = "login"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "EXCLUDE_URL_PREFIXES": ["/admin"],  # the admin's own scripts need eval
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "style-src": [SELF],
+        "script-src": [SELF],
+        "object-src": [NONE],
+        "base-uri": [NONE],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    },
+}
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = env.text("TIME_ZONE", "UTC")
+USE_TZ = True
+STATIC_URL = "static/"
+STATIC_ROOT = Path(env.text("STATIC_ROOT", str(BASE_DIR / "staticfiles")))
+STATICFILES_DIRS = [BASE_DIR / "static"]
+COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
+"""Whether `collectstatic` ran: then files are served compressed under names with their digest, else straight from the apps."""
+WHITENOISE_USE_FINDERS = not COLLECTED
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage" if COLLECTED else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
+
+CHANNEL_LAYERS = {
+    "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
+    if REDIS_URL
+    else {"BACKEND": "project.local_layer.LocalChannelLayer"}
+}
+
+CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = (
+    # a broker that hangs may hold a request for a second, not for minutes; redelivery is the lease's work, not the broker's
+    {"socket_timeout": 1, "socket_connect_timeout": 1, "visibility_timeout": 3600} if REDIS_URL else {"polling_interval": 0.05}
+)
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5.0
+CELERY_TASK_DEFAULT_QUEUE = "steps"
+CELERY_TASK_ROUTES = {"runs.tasks.sweep": {"queue": "control"}}
+CELERY_BEAT_SCHEDULE = {"sweep": {"task": "runs.tasks.sweep", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}}}
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["hitl.authentication.BearerAuthentication", "rest_framework.authentication.SessionAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated", "hitl.authentication.WithinScope"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_THROTTLE_CLASSES": ["rest_framework.throttling.UserRateThrottle", "rest_framework.throttling.AnonRateThrottle"],
+    "DEFAULT_THROTTLE_RATES": {"user": env.text("API_RATE", "3000/min"), "anon": "60/min"},
+    "EXCEPTION_HANDLER": "project.errors.exception_handler",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Waystation",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "DESCRIPTION": "Long-running work that stops for a person and starts again. Errors are RFC 9457 problem details with a stable `code`.",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+}
+UNFOLD = {"SITE_TITLE": "Waystation", "SITE_HEADER": "Waystation", "SITE_URL": "/", "SHOW_VIEW_ON_SITE": False}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": env.text("LOG_LEVEL", "INFO")},
+    "loggers": {
+        "django.channels.server": {"level": "WARNING"},
+        "celery": {"level": "WARNING"},
+        "daphne": {"level": "WARNING"},
+        "kombu": {"level": "WARNING"},
+    },
+}

@@ -1,0 +1,17 @@
+from django.contrib import admin
+from django.contrib.auth import views as auth
+from django.urls import include, path
+from django.views.generic import RedirectView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+
+urlpatterns = [
+    path("", include("hitl.urls")),
+    path("login", auth.LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("logout", auth.LogoutView.as_view(), name="logout"),
+    path("admin/", admin.site.urls),
+    path("api/v1/", include("runs.urls")),
+    path("api/v1/", include("hitl.api_urls")),
+    path("api/schema/", SpectacularAPIView.as_view(permission_classes=[]), name="schema"),
+    path("api/reference/", SpectacularSwaggerSplitView.as_view(url_name="schema", permission_classes=[]), name="reference"),
+    path("favicon.ico", RedirectView.as_view(url="/static/favicon.svg"), name="favicon"),
+]

@@ -1,0 +1,171 @@
+"""Work orders and templates for machines: each view reads, calls one service, answers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.contrib.auth.models import Group, User
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.pagination import CursorPagination
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from runs import definitions, services
+from runs.models import Template, WorkOrder
+
+
+class NewestFirst(CursorPagination):
+    """Keys are time-ordered, so a page is a range of the primary key."""
+
+    ordering = "-id"
+    page_size = 50
+    page_size_query_param = "limit"
+    max_page_size = 200
+
+
+class WorkOrderIn(serializers.Serializer[Any]):
+    template = serializers.SlugField(default="repo-tidy", help_text="Slug of the template; its current version is frozen with the order.")
+    title = serializers.CharField(max_length=200, default="", allow_blank=True)
+    user_request = serializers.CharField(max_length=20_000, default="", allow_blank=True, help_text="What is asked for, in words.")
+    input = serializers.DictField(default=dict, help_text="Checked against the template's input schema.")
+    repository_url = serializers.CharField(max_length=500, default="", allow_blank=True, help_text="A local path in an allowed folder, or a URL of an allowed host.")
+    team = serializers.SlugRelatedField(slug_field="name", queryset=Group.objects.all(), default=None, allow_null=True, help_text="One of your groups; its members see and answer too.")
+
+    def validate_team(self, team: Group | None) -> Group | None:
+        user: User = self.context["request"].user
+        if team is not None and not user.groups.filter(pk=team.pk).exists():
+            raise serializers.ValidationError("You are not a member of this team.", code="not_a_member")
+        return team
+
+
+class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
+    id = serializers.CharField(source="shown_id", help_text="wo_…")
+    agent_work_order_id = serializers.CharField(source="shown_id", help_text="The same as id.")
+    template = serializers.CharField(source="definition.template_slug")
+    template_version = serializers.IntegerField(source="definition.template_version")
+    definition_digest = serializers.CharField(source="definition_id", help_text="sha256 of the frozen template.")
+    status = serializers.ChoiceField(["pending", "running", "paused", "completed", "failed"])
+    current_phase = serializers.CharField(source="phase", help_text="planning, awaiting_plan_approval, executing, …, completed")
+    user_request = serializers.CharField(source="request")
+    error_message = serializers.SerializerMethodField()
+    failure_code = serializers.SerializerMethodField()
+    git_commit_count = serializers.SerializerMethodField()
+    github_pull_request_url = serializers.SerializerMethodField()
+    checkpoint_data = serializers.SerializerMethodField()
+    last_checkpoint = serializers.SerializerMethodField()
+    thread_id = serializers.CharField(source="thread.shown_id")
+    run_id = serializers.SerializerMethodField()
+    created_by = serializers.CharField(source="created_by.username")
+
+    class Meta:
+        model = WorkOrder
+        fields: ClassVar = [
+            "id", "agent_work_order_id", "title", "template", "template_version", "definition_digest", "status", "current_phase",
+            "user_request", "input", "repository_url", "branch", "error_message", "failure_code", "git_commit_count",
+            "github_pull_request_url", "checkpoint_data", "last_checkpoint", "thread_id", "run_id", "created_by", "created_at",
+        ]  # fmt: skip
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_error_message(self, order: WorkOrder) -> str | None:
+        return (order.latest_run.error or None) if order.latest_run else None
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_failure_code(self, order: WorkOrder) -> str | None:
+        return (order.latest_run.failure_code or None) if order.latest_run else None
+
+    def get_git_commit_count(self, order: WorkOrder) -> int:
+        return int(order.outputs.get("git_commit_count", 0))
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_github_pull_request_url(self, order: WorkOrder) -> str | None:
+        return order.outputs.get("github_pull_request_url")
+
+    @extend_schema_field(OpenApiTypes.OBJECT)
+    def get_checkpoint_data(self, order: WorkOrder) -> dict[str, Any]:
+        head = order.thread.head
+        if head is None:
+            return {}
+        git = head.metadata.get("git", {})
+        return {
+            "checkpoint_id": head.shown_id, "status": head.status, "node_id": head.node_id, "next_step": head.next_step,
+            "completed_nodes": head.completed_nodes, "total_nodes": head.total_nodes, "commit": git.get("commit"),
+        }  # fmt: skip
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_last_checkpoint(self, order: WorkOrder) -> str | None:
+        head = order.thread.head
+        return head.metadata.get("last_pause") if head else None
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_run_id(self, order: WorkOrder) -> str | None:
+        return order.latest_run.shown_id if order.latest_run else None
+
+
+class WorkOrders(APIView):
+    """Work orders that you may see."""
+
+    @extend_schema(operation_id="list_work_orders", responses=WorkOrderOut(many=True), summary="List work orders, newest first")
+    def get(self, request: Request) -> Response:
+        pages = NewestFirst()
+        orders = pages.paginate_queryset(WorkOrder.objects.visible_to(request.user).shown(), request, view=self)
+        return pages.get_paginated_response(WorkOrderOut(orders, many=True).data)
+
+    @extend_schema(
+        operation_id="create_work_order",
+        request=WorkOrderIn,
+        responses={201: WorkOrderOut},
+        summary="Make a work order and start it",
+        examples=[OpenApiExample("Tidy", {"template": "repo-tidy", "repository_url": "https://github.com/example/project", "input": {"rules": "F401"}}, request_only=True)],
+    )
+    def post(self, request: Request) -> Response:
+        data = WorkOrderIn(data=request.data, context={"request": request})
+        data.is_valid(raise_exception=True)
+        values = data.validated_data
+        order = services.submit(values.pop("template"), by=request.user, request=values.pop("user_request"), **values)  # type: ignore[arg-type]
+        order = WorkOrder.objects.shown().get(pk=order.pk)
+        return Response(WorkOrderOut(order).data, status=201)
+
+
+class TemplateIn(serializers.Serializer[Any]):
+    title = serializers.CharField(max_length=120, required=False)
+    description = serializers.CharField(required=False, allow_blank=True)
+    steps = serializers.ListField(child=serializers.DictField(), required=False)
+    input_schema = serializers.DictField(required=False)
+
+
+class TemplateOut(serializers.ModelSerializer[Template]):
+    class Meta:
+        model = Template
+        fields: ClassVar = ["slug", "version", "title", "description", "steps", "input_schema", "needs_repository", "created_at"]
+
+
+class MayEditTemplates(BasePermission):
+    """Anybody reads templates; who may add them may edit them."""
+
+    message = "You may not edit templates."
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return request.method == "GET" or request.user.has_perm("runs.add_template")
+
+
+class WorkflowTemplate(APIView):
+    """A template's current version. PUT saves the next one; orders made before keep theirs."""
+
+    permission_classes = [*APIView.permission_classes, MayEditTemplates]
+
+    @extend_schema(operation_id="get_template", responses=TemplateOut, summary="Read a template")
+    def get(self, request: Request, slug: str) -> Response:
+        return Response(TemplateOut(definitions.current(slug)).data)
+
+    @extend_schema(operation_id="edit_template", request=TemplateIn, responses=TemplateOut, summary="Save a template as its next version")
+    def put(self, request: Request, slug: str) -> Response:
+        data = TemplateIn(data=request.data)
+        data.is_valid(raise_exception=True)
+        template = definitions.edit_template(slug, by=request.user, **data.validated_data)
+        return Response(TemplateOut(template).data)
+
+

@@ -1,0 +1,149 @@
+"""Templates as rows: how an edit makes a version, and how a work order's definition is frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+
+from checkpoints import codec
+from runs import workflows as workflows  # registers the step functions
+from runs.models import Definition, StepTemplate, Template
+from runs.workflows.base import UnknownStep, find
+from runs.workflows.sequence import FrozenStep
+
+MAX_STEPS = 50
+RESERVED = {"approve", "revise", "cancel"}
+
+
+class TemplateInvalid(Exception):
+    """A template cannot be saved. `errors` maps a field to sentences."""
+
+    code = "template_invalid"
+
+    def __init__(self, errors: dict[str, list[str]]) -> None:
+        super().__init__("The template was not saved: " + " ".join(text for texts in errors.values() for text in texts))
+        self.errors = errors
+
+
+class TemplateNotFound(Exception):
+    code = "template_not_found"
+
+
+def current(slug: str) -> Template:
+    """The newest version of a template; raises TemplateNotFound."""
+    template = Template.objects.filter(slug=slug).order_by("-version").first()
+    if template is None:
+        raise TemplateNotFound(f"There is no template {slug!r}.")
+    return template
+
+
+@transaction.atomic
+def edit_template(slug: str, *, by: AbstractBaseUser | None = None, **fields: Any) -> Template:
+    """Save a template as its next version; orders made before keep theirs. The same content again makes no new version.
+
+    Args:
+        fields: `steps` (as in S4-9), and where they change `title`, `description`, `input_schema`, `needs_repository`.
+    Raises:
+        TemplateInvalid: a step names an unknown step template, a way leads nowhere, or the input schema is none.
+    """
+    last = Template.objects.filter(slug=slug).order_by("-version").first()
+    kept = {name: getattr(last, name) for name in ("title", "description", "input_schema", "needs_repository", "steps")} if last else {"title": slug}
+    values = {**kept, **fields}
+    freeze_steps(values.get("steps", []))
+    _check_schema(values.get("input_schema", {}))
+    if last and values == kept:
+        return last
+    return Template.objects.create(slug=slug, version=last.version + 1 if last else 1, created_by_id=by.pk if by else None, **values)
+
+
+@transaction.atomic
+def edit_step_template(slug: str, *, title: str, function: str, config: Mapping[str, Any]) -> StepTemplate:
+    """Save a step template as its next version. The same content again makes no new version."""
+    try:
+        find(function)
+    except UnknownStep as error:
+        raise TemplateInvalid({"function": [str(error)]}) from error
+    last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
+    if last and (last.title, last.function, last.config) == (title, function, dict(config)):
+        return last
+    return StepTemplate.objects.create(slug=slug, version=last.version + 1 if last else 1, title=title, function=function, config=dict(config))
+
+
+def freeze(template: Template) -> Definition:
+    """The template with its current step templates, under the digest of that content. Call inside a transaction."""
+    content = {"template": template.slug, "version": template.version, "steps": freeze_steps(template.steps)}
+    digest = codec.digest(codec.encode(content))
+    definition, _ = Definition.objects.get_or_create(
+        digest=digest, defaults={"template_slug": template.slug, "template_version": template.version, "content": content}
+    )
+    return definition
+
+
+def freeze_steps(steps: Any) -> list[FrozenStep]:
+    """A template's steps with everything filled in; raises TemplateInvalid."""
+    if not isinstance(steps, list) or not steps or len(steps) > MAX_STEPS or not all(isinstance(step, dict) for step in steps):
+        raise TemplateInvalid({"steps": [f"A template has between 1 and {MAX_STEPS} steps, each an object."]})
+    frozen: list[FrozenStep] = []
+    for position, step in enumerate(steps):
+        frozen.append(_freeze_step(step, position, taken={other["name"] for other in frozen}))
+    _check_ways(frozen)
+    return frozen
+
+
+def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str]) -> FrozenStep:
+    step_type = str(step.get("step_type") or "")
+    slug = str(step.get("step_template_slug") or "")
+    kind = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
+    if kind is None:
+        raise TemplateInvalid({f"steps.{position}.step_template_slug": [f"There is no step template {slug!r}."]})
+    name = str(step.get("name") or step_type or slug)
+    if name in taken or not name or len(name) > 100:
+        raise TemplateInvalid({f"steps.{position}.name": [f"Each step needs a name of its own; {name!r} is taken, empty or too long."]})
+    rounds = step.get("max_revisions", 3)
+    if type(rounds) is not int or not 0 <= rounds <= 10:
+        raise TemplateInvalid({f"steps.{position}.max_revisions": ["Between 0 and 10 rounds."]})
+    pause_after = step.get("pause_after", False)
+    if type(pause_after) is not bool:
+        raise TemplateInvalid({f"steps.{position}.pause_after": ["true or false."]})
+    return {
+        "name": name,
+        "step_type": step_type,
+        "title": kind.title,
+        "step_template_slug": kind.slug,
+        "step_template_version": kind.version,
+        "function": kind.function,
+        "config": kind.config,
+        "pause_after": pause_after,
+        "pause_phase": str(step.get("pause_phase") or "")[:64],
+        "revise_to": str(step.get("revise_to") or name),
+        "choices": [
+            {"name": str(choice["name"]), "label": str(choice["label"]), "to": str(choice["to"])}
+            for choice in step.get("choices", [])
+            if isinstance(choice, dict) and {"name", "label", "to"} <= choice.keys()
+        ],
+        "max_revisions": rounds,
+    }
+
+
+def _check_ways(steps: Sequence[FrozenStep]) -> None:
+    names = {step["name"] for step in steps}
+    for step in steps:
+        for name, to in [("revise", step["revise_to"]), *((choice["name"], choice["to"]) for choice in step["choices"])]:
+            if to not in names:
+                raise TemplateInvalid({f"steps.{step['name']}": [f"The answer {name!r} leads to {to!r}, which is no step of this template."]})
+        if RESERVED & {choice["name"] for choice in step["choices"]}:
+            raise TemplateInvalid({f"steps.{step['name']}.choices": ["approve, revise and cancel are answers already."]})
+        if step["pause_after"] and not step["pause_phase"]:
+            raise TemplateInvalid({f"steps.{step['name']}.pause_phase": ["A step that pauses needs a pause_phase."]})
+
+
+def _check_schema(schema: Any) -> None:
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise TemplateInvalid({"input_schema": [f"No JSON Schema: {error.message}"]}) from error

@@ -1,0 +1,111 @@
+"""What a step is handed: the frozen order, a log, a way to learn that it must stop, and its workspace."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from checkpoints import log, store
+from checkpoints.models import Checkpoint, EventKind
+from runs.models import Run, WorkOrder
+from runs.steps.workspace import GitWorkspace, Limits, Saved
+from runs.workflows.base import Context, Order, Stopped
+from runs.workflows.sequence import FrozenStep
+
+CHECK_EVERY = 0.5
+"""Seconds between two looks at the database by `Context.check`."""
+
+
+@dataclass
+class Held:
+    """A run while this worker holds it: what the next step starts from."""
+
+    run: Run
+    epoch: int
+    steps: list[FrozenStep]
+    order: WorkOrder
+    head: Checkpoint
+    state: dict[str, Any]
+    checked_at: float = 0.0
+    handed_back: bool = False
+    """The time slice is over: the run is pending again and wants another task."""
+
+    def check(self) -> None:
+        """Raise Stopped when the run was cancelled or taken over; asks the database at most every CHECK_EVERY seconds."""
+        now = time.monotonic()
+        if now - self.checked_at < CHECK_EVERY:
+            return
+        self.checked_at = now
+        if not Run.objects.held(self.run.pk, self.epoch).exists():
+            raise Stopped(f"{self.run.shown_id} was cancelled or taken over by another worker")
+
+    def write_log(self, message: str, *, level: str = "info", **data: Any) -> None:
+        """A log line in its own small commit, so that it is seen while the step still works."""
+        with transaction.atomic(durable=True):
+            line = {"message": message, "level": level, "step": self.head.next_step, **data}
+            log.append(self.run.thread_id, self.run.pk, [(EventKind.LOG, line)])
+
+
+def loop_num(head: Checkpoint, name: str) -> int:
+    """The number of the coming execution of step `name`, from 1."""
+    return int(head.metadata.get("loops", {}).get(name, 0)) + 1
+
+
+def build(held: Held, step: FrozenStep) -> Context:
+    """The context of the step that `held` is at."""
+    order = order_of(held.order)
+    number = loop_num(held.head, step["name"])
+    return Context(
+        run_id=held.run.shown_id,
+        step=step["name"],
+        loop_num=number,
+        key=f"{held.run.shown_id}/{step['name']}/{number}",
+        config=step["config"],
+        order=order,
+        log=held.write_log,
+        check=held.check,
+        workspace=GitWorkspace(
+            workspace_path(held.order),
+            order,
+            at=_saved(held.head),
+            limits=Limits(
+                clone_seconds=settings.WAYSTATION_CLONE_SECONDS,
+                clone_bytes=settings.WAYSTATION_CLONE_BYTES,
+                command_seconds=settings.WAYSTATION_COMMAND_SECONDS,
+            ),
+            check=held.check,
+        ),
+    )
+
+
+def order_of(order: WorkOrder) -> Order:
+    return Order(
+        id=order.shown_id,
+        title=order.title,
+        request=order.request,
+        input=order.input,
+        repository_url=order.repository_url,
+        branch=order.branch,
+        check_command=tuple(order.check_command),
+        author=order.author,
+    )
+
+
+def workspace_path(order: WorkOrder) -> Path:
+    return Path(settings.WAYSTATION_DATA) / "workspaces" / order.shown_id
+
+
+def _saved(head: Checkpoint) -> Saved | None:
+    """The commit that the checkpoint carries, and how to get its bundle."""
+    git = head.metadata.get("git")
+    if not git:
+        return None
+    digest = git["bundle"]
+    return Saved(sha=git["commit"], base=git["base"], read_bundle=lambda: store.get_blob(digest) if digest else b"")
+
+

@@ -1,0 +1,76 @@
+"""Who holds a run: the claim, its epoch, and the one thread per process that renews all leases it holds."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.models import F
+from django.utils import timezone
+
+from runs.models import Run
+from runs.states import PENDING, RUNNING
+
+logger = logging.getLogger(__name__)
+
+_held: dict[int, set[uuid.UUID]] = {}
+_guard = threading.Lock()
+
+
+def owner() -> str:
+    """This process, as the lease names it: for people who look for a stuck worker."""
+    return f"{socket.gethostname()}:{os.getpid()}"[:120]
+
+
+def until(now: dt.datetime) -> dt.datetime:
+    return now + dt.timedelta(seconds=settings.WAYSTATION_LEASE_SECONDS)
+
+
+def claim(run_id: uuid.UUID, *, now: dt.datetime) -> bool:
+    """Take a pending run that is due. Of two workers one gets False. Call inside a transaction."""
+    due = Run.objects.filter(pk=run_id, due_at__lte=now)
+    return bool(due.move({PENDING}, RUNNING, epoch=F("epoch") + 1, lease_owner=owner(), lease_until=until(now)))
+
+
+@contextmanager
+def renewed(run_id: uuid.UUID) -> Iterator[None]:
+    """Keep the lease of a claimed run alive while its step works."""
+    pid = os.getpid()
+    with _guard:
+        if pid not in _held:  # first run of this process; a forked child has no beating thread of its own yet
+            _held.clear()
+            _held[pid] = set()
+            threading.Thread(target=_beat, args=(pid,), name="lease-heartbeat", daemon=True).start()
+        _held[pid].add(run_id)
+    try:
+        yield
+    finally:
+        with _guard:
+            _held[pid].discard(run_id)
+
+
+def _beat(pid: int) -> None:
+    pause = threading.Event()
+    while not pause.wait(settings.WAYSTATION_LEASE_SECONDS / 3):
+        with _guard:
+            runs = list(_held.get(pid, ()))
+        if runs:
+            _renew(runs)
+
+
+def _renew(runs: list[uuid.UUID]) -> None:
+    """One statement for all leases of this process. A run taken over meanwhile has another owner and is left alone."""
+    try:
+        Run.objects.filter(pk__in=runs, status=RUNNING, lease_owner=owner()).update(lease_until=until(timezone.now()))
+    except DatabaseError as error:
+        logger.warning("could not renew %d leases, will try again: %s", len(runs), error)
+    finally:
+        connection.close()

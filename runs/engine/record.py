@@ -1,0 +1,212 @@
+"""A step's commit: run row, checkpoint, pause and events in one transaction, fenced by the epoch of the claim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from checkpoints import codec, live, log, store
+from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
+from checkpoints.store import Entry
+from runs.engine import lease
+from runs.engine.context import Held, loop_num
+from runs.models import Pause, Run
+from runs.states import COMPLETED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, LeaseLost
+from runs.workflows import sequence
+from runs.workflows.base import Ask, Commit, Done, Go, Report, StepFailed
+
+Facts = list[tuple[EventKind, dict[str, Any]]]
+OUTPUTS = ("git_commit_count", "github_pull_request_url")
+"""State keys that lists and the API show; copied to the checkpoint's metadata so that no state is loaded for them."""
+CARRIED = ("git", "loops", "last_pause")
+"""Metadata that each checkpoint takes over from its parent."""
+FREE: dict[str, Any] = {"lease_owner": "", "lease_until": None, "lost_attempts": 0}
+
+
+@transaction.atomic(durable=True)
+def begin(held: Held) -> None:
+    """Announce the first step of a claim."""
+    facts: Facts = []
+    if held.run.started_at is None:
+        _fenced(held).update(started_at=timezone.now())
+        facts.append((EventKind.RUN_STARTED, {"work_order_id": held.order.shown_id, "template": str(held.run.definition)}))
+    log.append(held.run.thread_id, held.run.pk, [*facts, *starting(held.head)])
+
+
+def starting(head: Checkpoint) -> Facts:
+    """The events that tell which step begins at a checkpoint."""
+    name = head.next_step
+    return [
+        (EventKind.STEP_STARTED, {"step": name, "loop_num": loop_num(head, name)}),
+        (EventKind.LOG, {"message": f"Executing step: {name}", "level": "info", "step": name}),
+    ]
+
+
+@transaction.atomic(durable=True)
+def go(held: Held, outcome: Go, *, stay: bool) -> None:
+    """The step is done and another follows: in this time slice (`stay`), or when a worker takes the run up again."""
+    now = timezone.now()
+    if stay:
+        moved = _fenced(held).update(lease_until=lease.until(now), lost_attempts=0)
+    else:
+        moved = _fenced(held).move({RUNNING}, PENDING, due_at=now, **FREE)
+    _require(moved, held)
+    step, to = held.head.next_step, outcome.to or ""
+    checkpoint = _checkpoint(held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step=to)
+    facts: Facts = [_completed(step), created(checkpoint)]
+    log.append(held.run.thread_id, held.run.pk, [*facts, *(starting(checkpoint) if stay else [])])
+
+
+@transaction.atomic(durable=True)
+def ask(held: Held, outcome: Ask) -> Pause:
+    """The step asks a person: the run pauses and holds nothing."""
+    _require(_fenced(held).move({RUNNING}, PAUSED, **FREE), held)
+    step = sequence.named(held.steps, held.head.next_step)
+    waiting = {"blocking_reason": step["pause_phase"], "last_pause": step["pause_phase"]}
+    checkpoint = _checkpoint(held, outcome.update, outcome.commit, status=CheckpointStatus.PENDING_INPUT, next_step="", metadata=waiting)
+    pause = _open_pause(held, outcome, checkpoint, step)
+    asked = {"pause_id": pause.shown_id, "prompt": pause.question, "phase": pause.phase, "revision": pause.revision, "step": step["name"]}
+    log.append(
+        held.run.thread_id,
+        held.run.pk,
+        [
+            _completed(step["name"]),
+            (EventKind.APPROVAL_REQUESTED, asked),
+            created(checkpoint),
+            (EventKind.RUN_PAUSED, {"pause_id": pause.shown_id, "phase": pause.phase}),
+            (EventKind.LOG, {"message": "Workflow paused", "level": "info", "step": step["name"], "phase": pause.phase, "work_order_id": held.order.shown_id}),
+        ],
+    )
+    live.inbox_hint_on_commit()
+    return pause
+
+
+@transaction.atomic(durable=True)
+def done(held: Held, outcome: Done) -> None:
+    """The run is complete."""
+    _require(_fenced(held).move({RUNNING}, COMPLETED, ended_at=timezone.now(), **FREE), held)
+    step = held.head.next_step
+    checkpoint = _checkpoint(held, outcome.update, outcome.commit, status=CheckpointStatus.COMPLETED, next_step="")
+    facts: Facts = [_completed(step), (EventKind.RUN_COMPLETED, {"status": "success"}), created(checkpoint)]
+    log.append(held.run.thread_id, held.run.pk, [*facts, _line("Workflow completed", step)])
+
+
+@transaction.atomic(durable=True)
+def failed(held: Held, error: Exception) -> None:
+    """The step failed: the run ends, its state and the step it stopped at are kept for a retry."""
+    known = isinstance(error, StepFailed | codec.NotJson | store.CheckpointDamaged)
+    code = error.code if known else FailureCode.STEP_ERROR  # type: ignore[attr-defined]
+    words = str(error) if known else f"{type(error).__name__}: {error}"
+    _require(_fenced(held).move({RUNNING}, FAILED, error=words, failure_code=code, ended_at=timezone.now(), **FREE), held)
+    damaged = isinstance(error, store.CheckpointDamaged)
+    end_failed(held.run, held.head, None if damaged else held.state, code=code, words=words)
+
+
+def end_failed(run: Run, head: Checkpoint, state: dict[str, Any] | None, *, code: str, words: str) -> None:
+    """Write what a failed run leaves behind. Call inside the transaction that moved it.
+
+    Without a state (it could not be read) no checkpoint is written: the head stays what it is, and nobody resumes from an empty state.
+    """
+    step = head.next_step
+    facts: Facts = [(EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": step}), _line(words, step, level="error")]
+    if state is not None:
+        facts.insert(1, created(_failed_checkpoint(run, head, state, {"error": words, "failure_code": code})))
+    log.append(run.thread_id, run.pk, facts)
+
+
+def _failed_checkpoint(run: Run, head: Checkpoint, state: dict[str, Any], why: dict[str, Any]) -> Checkpoint:
+    step = head.next_step
+    entry = Entry(
+        status=CheckpointStatus.FAILED,
+        node_id=step,
+        next_step=step,
+        loop_num=loop_num(head, step),
+        completed_nodes=head.completed_nodes,
+        total_nodes=head.total_nodes,
+        metadata={**head.metadata, **why},
+    )
+    return store.save(run.thread_id, run.pk, state, entry, parent=head, before=state)
+
+
+def created(checkpoint: Checkpoint) -> tuple[EventKind, dict[str, Any]]:
+    """The `checkpoint_created` event of a checkpoint (S0-27)."""
+    return EventKind.CHECKPOINT_CREATED, {
+        "checkpoint_id": checkpoint.shown_id,
+        "status": checkpoint.status,
+        "node_id": checkpoint.node_id or None,
+        "loop_num": checkpoint.loop_num if checkpoint.node_id else None,
+        "completed_nodes": checkpoint.completed_nodes,
+        "total_nodes": checkpoint.total_nodes,
+    }
+
+
+def _fenced(held: Held) -> Any:
+    return Run.objects.held(held.run.pk, held.epoch)
+
+
+def _require(moved: int, held: Held) -> None:
+    if not moved:
+        raise LeaseLost(f"{held.run.shown_id} was cancelled or taken over; nothing of epoch {held.epoch} was written")
+
+
+def _completed(step: str) -> tuple[EventKind, dict[str, Any]]:
+    return EventKind.STEP_COMPLETED, {"step": step}
+
+
+def _line(message: str, step: str, level: str = "info") -> tuple[EventKind, dict[str, Any]]:
+    return EventKind.LOG, {"message": message, "level": level, "step": step}
+
+
+def _checkpoint(held: Held, update: Any, commit: Commit | None, *, status: CheckpointStatus, next_step: str, metadata: dict[str, Any] | None = None) -> Checkpoint:
+    """Merge the update, write the checkpoint and make it what `held` goes on from."""
+    step = held.head.next_step
+    state = {**held.state, **update}
+    number = loop_num(held.head, step)
+    kept = {key: held.head.metadata[key] for key in CARRIED if key in held.head.metadata}
+    entry = Entry(
+        status=status,
+        node_id=step,
+        next_step=next_step,
+        loop_num=number,
+        completed_nodes=sequence.completed(held.steps, sequence.following(held.steps, step) if not next_step else next_step),
+        total_nodes=len(held.steps),
+        metadata={
+            **kept,
+            **(metadata or {}),
+            **({"git": _git(commit)} if commit else {}),
+            "loops": {**kept.get("loops", {}), step: number},
+            "outputs": {key: state[key] for key in OUTPUTS if key in state},
+        },
+    )
+    checkpoint = store.save(held.run.thread_id, held.run.pk, state, entry, parent=held.head, before=held.state)
+    held.head, held.state = checkpoint, state
+    return checkpoint
+
+
+def _git(commit: Commit) -> dict[str, str]:
+    return {"commit": commit.sha, "base": commit.base, "bundle": store.put_blob(commit.bundle) if commit.bundle else ""}
+
+
+def _open_pause(held: Held, outcome: Ask, checkpoint: Checkpoint, step: sequence.FrozenStep) -> Pause:
+    report: Report = outcome.report
+    patch = store.put_blob(report.patch.encode()) if report.patch else ""
+    facts = {label: value for label, value in report.facts.items()}
+    return Pause.objects.create(
+        run=held.run,
+        checkpoint=checkpoint,
+        step=step["name"],
+        phase=step["pause_phase"],
+        question=outcome.question,
+        content=report.content.replace("\x00", "\ufffd"),
+        patch_digest=patch,
+        facts=facts,
+        effects=list(report.effects),
+        content_digest=codec.digest(codec.encode([report.content, patch, facts])),
+        revision=Pause.objects.filter(run=held.run, step=step["name"]).count() + 1,
+        max_revisions=outcome.max_revisions,
+        ways=dict(outcome.ways),
+        labels=dict(outcome.labels),
+        opened_at=timezone.now(),
+    )

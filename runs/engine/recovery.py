@@ -1,0 +1,76 @@
+"""What the sweep does: runs of lost workers become pending again, and runs that nobody picked up are named."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import uuid
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from checkpoints import log, store
+from checkpoints.models import Checkpoint, EventKind
+from runs.engine import record
+from runs.models import Run
+from runs.states import FAILED, PENDING, RUNNING, FailureCode
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500
+
+
+def due_again(*, now: dt.datetime, patience: dt.timedelta) -> list[uuid.UUID]:
+    """Take lost runs back; give the runs that want a message, oldest first."""
+    back = take_back(now=now)
+    overdue = Run.objects.overdue(before=now - patience).order_by("due_at").values_list("pk", flat=True)[:BATCH]
+    return list(dict.fromkeys([*back, *overdue]))
+
+
+def take_back(*, now: dt.datetime, everything: bool = False) -> list[uuid.UUID]:
+    """Make runs with an expired lease pending again; a run that keeps losing its workers ends as an incident.
+
+    `everything` takes every running one: for a process that knows itself to be the only worker.
+    """
+    running = Run.objects.filter(status=RUNNING) if everything else Run.objects.lost(now=now)
+    back = []
+    for run in running.select_related("thread__head").order_by("lease_until")[:BATCH]:
+        if run.lost_attempts + 1 >= settings.WAYSTATION_LOST_ATTEMPTS:
+            _incident(run)
+        elif _return(run, now=now):
+            back.append(run.pk)
+    return back
+
+
+@transaction.atomic(durable=True)
+def _return(run: Run, *, now: dt.datetime) -> bool:
+    """The epoch and the lease seen name the claim that was lost: one renewed or moved meanwhile is left alone."""
+    lost = Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until)
+    if not lost.move({RUNNING}, PENDING, due_at=now, lost_attempts=F("lost_attempts") + 1, lease_owner="", lease_until=None):
+        return False
+    line = {"message": f"The worker {run.lease_owner} was lost; another one takes over.", "level": "warning", "step": ""}
+    log.append(run.thread_id, run.pk, [(EventKind.LOG, line)])
+    return True
+
+
+@transaction.atomic(durable=True)
+def _incident(run: Run) -> None:
+    head = run.thread.head
+    assert head is not None
+    words = f"Step {head.next_step} lost its worker {run.lost_attempts + 1} times in a row. The state before it is kept; retry when the cause is found."
+    fields = {"error": words, "failure_code": FailureCode.INCIDENT, "ended_at": timezone.now(), "lease_owner": "", "lease_until": None}
+    moved = Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until).move({RUNNING}, FAILED, **fields)
+    if not moved:
+        return
+    logger.error("%s: %s", run.shown_id, words)
+    record.end_failed(run, head, _state(head), code=FailureCode.INCIDENT, words=words)
+
+
+def _state(head: Checkpoint) -> dict[str, Any] | None:
+    try:
+        return store.load(head)
+    except store.CheckpointDamaged:
+        return None

@@ -1,0 +1,303 @@
+"""The machine's rows: recipes, what somebody asked for, the attempts at it, and the questions they opened.
+
+The engine opens pauses, so Pause lives here; people's answers live in `hitl.models`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Collection
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.db import models
+from django.db.models import Q
+
+from checkpoints import ids
+from checkpoints.models import Checkpoint, JsonTextField, Thread
+from runs import states
+from runs.states import PauseStatus, RunStatus
+from runs.workflows import sequence
+
+Person = AbstractBaseUser | AnonymousUser
+
+
+class StepTemplate(models.Model):
+    """A versioned kind of step: which function runs, and with what configuration. An edit makes a new version."""
+
+    slug = models.SlugField(max_length=80)
+    version = models.PositiveIntegerField(default=1)
+    title = models.CharField(max_length=120)
+    function = models.CharField(max_length=120, help_text="The registered step function, e.g. repo_tidy.plan.")
+    config = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["slug", "version"], name="step_template_version_once"),  # also: latest by slug
+            models.CheckConstraint(condition=Q(version__gte=1), name="step_template_version_from_one"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.slug} v{self.version}"
+
+
+class TemplateQuerySet(models.QuerySet["Template"]):
+    def current(self) -> TemplateQuerySet:
+        """The newest version of each slug."""
+        newest = Template.objects.filter(slug=models.OuterRef("slug")).order_by("-version").values("version")[:1]
+        return self.filter(version=models.Subquery(newest))
+
+
+class Template(models.Model):
+    """A versioned recipe: ordered steps, and where a person is asked. An edit makes a new version; a work order freezes one."""
+
+    slug = models.SlugField(max_length=80)
+    version = models.PositiveIntegerField(default=1)
+    title = models.CharField(max_length=120)
+    description = models.TextField(blank=True)
+    steps = models.JSONField(help_text="Ordered: step_type, step_template_slug, pause_after, pause_phase and, optionally, name, revise_to, choices, max_revisions.")
+    input_schema = models.JSONField(default=dict, blank=True, help_text="JSON Schema 2020-12 of a work order's input.")
+    needs_repository = models.BooleanField(default=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = TemplateQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["slug", "version"], name="template_version_once"),  # also: latest by slug
+            models.CheckConstraint(condition=Q(version__gte=1), name="template_version_from_one"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.slug} v{self.version}"
+
+
+class Definition(models.Model):
+    """A template with its step templates filled in, frozen under the digest of its content. Never changed."""
+
+    digest = models.CharField(primary_key=True, max_length=64)
+    template_slug = models.CharField(max_length=80)
+    template_version = models.PositiveIntegerField()
+    content = JsonTextField(help_text='{"steps": [FrozenStep]}')
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"{self.template_slug} v{self.template_version}"
+
+    @property
+    def steps(self) -> list[sequence.FrozenStep]:
+        steps: list[sequence.FrozenStep] = self.content["steps"]
+        return steps
+
+
+class Repository(ids.Shown, models.Model):
+    """What operators settled about a repository: its own check command, and whether orders on it follow templates."""
+
+    PREFIX = "repo"
+
+    id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    name = models.CharField(max_length=120)
+    url = models.CharField(max_length=500, help_text="A local path inside the allowed folders, or a remote URL of an allowed host.")
+    check_command = models.JSONField(default=list, blank=True, help_text='An argument list such as ["python", "-m", "pytest", "-q"]; never a shell string.')
+    author = models.CharField(max_length=200, blank=True, help_text="Author of commits, Name <mail>; empty for Waystation's own.")
+    use_template_execution = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name_plural = "repositories"
+        constraints = [models.UniqueConstraint(fields=["url"], name="repository_url_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class WorkOrderQuerySet(models.QuerySet["WorkOrder"]):
+    def visible_to(self, user: Person) -> WorkOrderQuerySet:
+        return self.filter(thread__in=Thread.objects.visible_to(user))
+
+    def shown(self) -> WorkOrderQuerySet:
+        """With all that lists and pages show, in one query."""
+        return self.select_related("thread__head", "thread__team", "latest_run", "definition", "created_by")
+
+
+class WorkOrder(ids.Shown, models.Model):
+    """What somebody asked for. Its status and phase are derived from its latest run."""
+
+    PREFIX = "wo"
+
+    id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    thread = models.OneToOneField(Thread, models.PROTECT, related_name="work_order")
+    template = models.ForeignKey(Template, models.PROTECT, related_name="work_orders")
+    definition = models.ForeignKey(Definition, models.PROTECT, related_name="work_orders")
+    title = models.CharField(max_length=200)
+    request = models.TextField(blank=True)
+    input = JsonTextField(default=dict)
+    repository = models.ForeignKey(Repository, models.PROTECT, null=True, blank=True, related_name="work_orders")
+    repository_url = models.CharField(max_length=500, blank=True)
+    check_command = JsonTextField(default=list, help_text="The repository's own check, frozen with the order.")
+    author = models.CharField(max_length=200)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="work_orders")
+    latest_run = models.ForeignKey("Run", models.PROTECT, null=True, editable=False, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = WorkOrderQuerySet.as_manager()
+
+    class Meta:
+        indexes = [models.Index(fields=["created_by", "-id"], name="work_order_by_creator")]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def branch(self) -> str:
+        return f"waystation/{self.shown_id}"
+
+    @property
+    def status(self) -> str:
+        """`pending running paused completed failed`: cancelled and expired show as failed, with `failure_code` telling which."""
+        status = self.latest_run.status if self.latest_run else RunStatus.PENDING
+        return "failed" if status in {RunStatus.CANCELLED, RunStatus.EXPIRED} else str(status)
+
+    @property
+    def current_step(self) -> str:
+        """The step that runs, waits to run, or was the last to run."""
+        head = self.thread.head
+        if head is None:
+            return ""
+        return head.node_id if self.status == "paused" else head.next_step or head.node_id
+
+    @property
+    def phase(self) -> str:
+        if self.status == "completed":
+            return "completed"
+        steps = self.definition.steps
+        step = sequence.named(steps, self.current_step) if self.current_step else steps[0]
+        return step["pause_phase"] if self.status == "paused" else sequence.phase_of(step["step_type"])
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """What the work has brought so far: `git_commit_count`, `github_pull_request_url`."""
+        outputs: dict[str, Any] = self.thread.head.metadata.get("outputs", {}) if self.thread.head else {}
+        return outputs
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def move(self, sources: Collection[RunStatus], target: RunStatus, **fields: Any) -> int:
+        """Move the runs of this query that are in `sources`; return how many moved. One UPDATE: of two workers one gets 0."""
+        assert all(target in states.MOVES[source] for source in sources), (sources, target)
+        return self.filter(status__in=sources).update(status=target, **fields)
+
+    def held(self, run_id: uuid.UUID, epoch: int) -> RunQuerySet:
+        """The run while the claim of that epoch still holds."""
+        return self.filter(pk=run_id, status=RunStatus.RUNNING, epoch=epoch)
+
+    def lost(self, *, now: dt.datetime) -> RunQuerySet:
+        """Runs whose worker has stopped renewing its lease."""
+        return self.filter(status=RunStatus.RUNNING, lease_until__lt=now)
+
+    def overdue(self, *, before: dt.datetime) -> RunQuerySet:
+        """Runs that should have been picked up before then: their message was lost."""
+        return self.filter(status=RunStatus.PENDING, due_at__lt=before)
+
+
+class Run(ids.Shown, models.Model):
+    """One attempt to carry a thread from its latest checkpoint to an end."""
+
+    PREFIX = "run"
+
+    id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    thread = models.ForeignKey(Thread, models.PROTECT, related_name="runs")
+    work_order = models.ForeignKey(WorkOrder, models.PROTECT, null=True, related_name="runs")
+    definition = models.ForeignKey(Definition, models.PROTECT, related_name="runs")
+    status = models.CharField(max_length=16, choices=RunStatus, default=RunStatus.PENDING)
+    retry_of = models.ForeignKey("self", models.PROTECT, null=True, related_name="retries")
+    epoch = models.PositiveIntegerField(default=0, help_text="Counts claims; every write of a worker names the epoch of its own.")
+    lease_owner = models.CharField(max_length=120, blank=True)
+    lease_until = models.DateTimeField(null=True)
+    lost_attempts = models.PositiveIntegerField(default=0, help_text="Workers lost in a row without a step done.")
+    due_at = models.DateTimeField(help_text="While pending: when it may be picked up.")
+    error = models.TextField(blank=True)
+    failure_code = models.CharField(max_length=64, blank=True, help_text="cancelled_by_user, step_error, incident, or the step's own.")
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["thread"], condition=Q(status__in=sorted(states.LIVE)), name="run_one_live_per_thread"),
+            models.CheckConstraint(condition=Q(status=RunStatus.RUNNING) | Q(lease_until__isnull=True, lease_owner=""), name="run_lease_only_while_running"),
+            models.CheckConstraint(condition=Q(status__in=sorted(states.LIVE), ended_at__isnull=True) | Q(status__in=sorted(states.ENDED), ended_at__isnull=False), name="run_ended_at_if_ended"),
+            models.CheckConstraint(condition=Q(error="") | Q(status__in=[RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.EXPIRED]), name="run_error_only_if_unsuccessful"),
+        ]
+        indexes = [
+            models.Index(fields=["due_at"], condition=Q(status=RunStatus.PENDING), name="run_pending_by_due"),  # sweep: lost messages
+            models.Index(fields=["lease_until"], condition=Q(status=RunStatus.RUNNING), name="run_running_by_lease"),  # sweep: lost workers
+            models.Index(fields=["thread", "-id"], name="run_by_thread"),  # a thread's attempts, newest first
+        ]
+
+    def __str__(self) -> str:
+        return self.shown_id
+
+
+class PauseQuerySet(models.QuerySet["Pause"]):
+    def open(self) -> PauseQuerySet:
+        return self.filter(status=PauseStatus.OPEN)
+
+    def visible_to(self, user: Person) -> PauseQuerySet:
+        return self.filter(run__thread__in=Thread.objects.visible_to(user))
+
+    def shown(self) -> PauseQuerySet:
+        return self.select_related("run__work_order__created_by", "run__work_order__definition", "run__thread__team")
+
+
+class Pause(ids.Shown, models.Model):
+    """An open question of a run. Each revision of the answerable content is a row of its own, and none is dropped."""
+
+    PREFIX = "pse"
+
+    id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    run = models.ForeignKey(Run, models.PROTECT, related_name="pauses")
+    checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="+", help_text="The state the question was asked in.")
+    step = models.CharField(max_length=100)
+    phase = models.CharField(max_length=64)
+    status = models.CharField(max_length=16, choices=PauseStatus, default=PauseStatus.OPEN)
+    question = models.CharField(max_length=300)
+    content = models.TextField(help_text="Markdown; sanitised when shown.")
+    patch_digest = models.CharField(max_length=64, blank=True, help_text="The blob that holds the patch under review.")
+    facts = JsonTextField(default=dict)
+    effects = JsonTextField(default=list)
+    content_digest = models.CharField(max_length=64, help_text="sha256 of content, patch and facts: what a decision is bound to.")
+    revision = models.PositiveIntegerField(default=1)
+    max_revisions = models.PositiveIntegerField(default=3, help_text="How often the step may be sent back.")
+    ways = JsonTextField(help_text="Answer → the step it leads to.")
+    labels = JsonTextField(default=dict)
+    opened_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+
+    objects = PauseQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run"], condition=Q(status=PauseStatus.OPEN), name="pause_one_open_per_run"),
+            models.CheckConstraint(condition=Q(status=PauseStatus.OPEN, closed_at__isnull=True) | (~Q(status=PauseStatus.OPEN) & Q(closed_at__isnull=False)), name="pause_closed_at_if_closed"),
+            models.CheckConstraint(condition=Q(revision__gte=1), name="pause_revision_from_one"),
+        ]
+        indexes = [
+            models.Index(fields=["-id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_age"),  # the inbox
+            models.Index(fields=["run", "-id"], name="pause_by_run"),  # history of one run
+        ]
+
+    def __str__(self) -> str:
+        return self.question
+
+    @property
+    def may_revise(self) -> bool:
+        return "revise" in self.ways and self.revision <= self.max_revisions
+
+

@@ -1,0 +1,226 @@
+"""What people and programs may ask of the machine. Each outer function is one transaction and tells its whole story in order."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.utils import timezone
+from jsonschema import Draft202012Validator
+
+from checkpoints import ids, live, log, store
+from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
+from checkpoints.store import Entry
+from runs import definitions
+from runs.engine import record
+from runs.models import Pause, Repository, Run, Template, WorkOrder
+from runs.states import CANCELLED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
+from runs.steps.sources import check_source
+from runs.tasks import nudge_on_commit
+from runs.workflows import sequence
+
+
+class InputInvalid(Exception):
+    """A work order's input does not fit its template. `errors` maps a field to sentences."""
+
+    code = "input_invalid"
+
+    def __init__(self, errors: dict[str, list[str]]) -> None:
+        super().__init__("No work order was made: " + " ".join(f"{field}: {text}" for field, texts in errors.items() for text in texts))
+        self.errors = errors
+
+
+class PauseClosed(Exception):
+    """The pause has been answered, or its run has ended."""
+
+    code = "pause_closed"
+
+
+def submit(
+    template: str, *, by: User, title: str = "", request: str = "", input: Mapping[str, Any] | None = None, repository_url: str = "", team: Group | None = None
+) -> WorkOrder:
+    """Make a work order and start it.
+
+    Raises:
+        definitions.TemplateNotFound, InputInvalid, sources.BadSource: nothing was made; the message says what to change.
+    """
+    recipe = definitions.current(template)
+    values = dict(input or {})
+    _check_input(recipe, values)
+    source = _check_repository(recipe, repository_url)
+    return _create(recipe, by=by, title=title.strip(), request=request, input=values, source=source, team=team)
+
+
+def _check_input(template: Template, values: dict[str, Any]) -> None:
+    errors: dict[str, list[str]] = {}
+    for error in Draft202012Validator(template.input_schema, format_checker=Draft202012Validator.FORMAT_CHECKER).iter_errors(values):
+        field = ".".join(str(part) for part in error.absolute_path) or "input"
+        errors.setdefault(field, []).append(error.message[:300])
+    if errors:
+        raise InputInvalid(errors)
+
+
+def _check_repository(template: Template, url: str) -> str:
+    if not template.needs_repository:
+        return ""
+    if not url.strip():
+        raise InputInvalid({"repository_url": ["This template works on a repository: name a local path or a URL."]})
+    return check_source(
+        url.strip(),
+        folders=[Path(folder) for folder in settings.WAYSTATION_REPOSITORIES],
+        schemes=settings.WAYSTATION_GIT_SCHEMES,
+        hosts=settings.WAYSTATION_GIT_HOSTS,
+    )
+
+
+@transaction.atomic(durable=True)
+def _create(template: Template, *, by: User, title: str, request: str, input: dict[str, Any], source: str, team: Group | None) -> WorkOrder:
+    repository = Repository.objects.filter(url=source).first() if source else None
+    definition = definitions.freeze(template)
+    title = title or f"{template.title}: {source.rstrip('/').rsplit('/', 1)[-1]}"[:200]
+    thread = Thread.objects.create(owner=by, team=team, title=title)
+    order = WorkOrder.objects.create(
+        thread=thread,
+        template=template,
+        definition=definition,
+        title=title,
+        request=request,
+        input=input,
+        repository=repository,
+        repository_url=source,
+        check_command=repository.check_command if repository else [],
+        author=(repository.author if repository else "") or settings.WAYSTATION_GIT_AUTHOR,
+        created_by=by,
+    )
+    first = definition.steps[0]["name"]
+    _start(order, state={"revision_feedback": "", "decided": {}}, next_step=first, parent=None, before=None)
+    return order
+
+
+def retry(order_id: uuid.UUID, *, by: User) -> Run:
+    """Go on with a work order that failed, as a new run from its last good checkpoint. Raises RunEnded where there is nothing to retry."""
+    with transaction.atomic(durable=True):
+        order = WorkOrder.objects.shown().get(pk=order_id)
+        run, head = order.latest_run, order.thread.head
+        if run is None or head is None or order.status != "failed":
+            raise RunEnded("Only a failed work order can be retried.")
+        state = store.load(head)
+        next_step = head.next_step or head.node_id
+        new = _start(order, state=state, next_step=next_step, parent=head, before=state, retry_of=run)
+        log.append(order.thread_id, new.pk, [_line(f"Retried by {by.get_username()} from step {next_step}")])
+        return new
+
+
+def _start(order: WorkOrder, *, state: dict[str, Any], next_step: str, parent: Checkpoint | None, before: dict[str, Any] | None, retry_of: Run | None = None) -> Run:
+    """A new run at a step, with the checkpoint it starts from. Call inside a transaction."""
+    run = Run.objects.create(thread=order.thread, work_order=order, definition=order.definition, retry_of=retry_of, due_at=timezone.now())
+    steps = order.definition.steps
+    kept = {key: parent.metadata[key] for key in (*record.CARRIED, "outputs") if key in parent.metadata} if parent else {}
+    entry = Entry(
+        status=CheckpointStatus.ACTIVE,
+        next_step=next_step,
+        completed_nodes=sequence.completed(steps, next_step),
+        total_nodes=len(steps),
+        metadata=kept,
+    )
+    checkpoint = store.save(order.thread_id, run.pk, state, entry, parent=parent, before=before)
+    order.latest_run = run
+    order.save(update_fields=["latest_run"])
+    log.append(order.thread_id, run.pk, [record.created(checkpoint)])
+    nudge_on_commit(run.pk)
+    return run
+
+
+def close_pause(pause_id: uuid.UUID, status: PauseStatus) -> Pause:
+    """Close an open pause, or raise PauseClosed. Call inside a transaction."""
+    if not Pause.objects.open().filter(pk=pause_id).update(status=status, closed_at=timezone.now()):
+        raise PauseClosed(f"{ids.show('pse', pause_id)} has been answered")
+    live.inbox_hint_on_commit()
+    return Pause.objects.select_related("run__thread", "run__definition", "run__work_order", "checkpoint").get(pk=pause_id)
+
+
+def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[str, Any]) -> None:
+    """Let a paused run go on the way that `action` names. Call inside the transaction that closed the pause.
+
+    The answer becomes a checkpoint: its `next_step` is the way out, its state holds the feedback.
+    """
+    run, to = pause.run, pause.ways[action]
+    if not Run.objects.filter(pk=run.pk).move({PAUSED}, PENDING, due_at=timezone.now()):
+        raise PauseClosed(f"{run.shown_id} no longer waits for an answer")
+    before = store.load(pause.checkpoint)
+    words = feedback if action == sequence.REVISE else ""
+    state = {**before, "revision_feedback": words, "decided": {**before.get("decided", {}), pause.step: action}}
+    checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE)
+    lines = [_line(f"Workflow resumed with decision: {action}", step=pause.step, by=by)]
+    if action == sequence.REVISE:
+        lines += [_line(f"Re-running step: {to} with feedback", step=to), _line(f"Revision feedback: {feedback}", step=to)]
+    received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": to})
+    resumed = (EventKind.RUN_RESUMED, {"decision": action, "step": to})
+    log.append(run.thread_id, run.pk, [received, record.created(checkpoint), resumed, *lines])
+    nudge_on_commit(run.pk)
+
+
+def cancel_paused(pause: Pause, *, by: str, answer: dict[str, Any]) -> None:
+    """End the run of a pause that was answered with cancel. Call inside the transaction that closed the pause."""
+    received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": ""})
+    if not _end_cancelled(pause.run, sources={PAUSED}, by=by, first=[received]):
+        raise PauseClosed(f"{pause.run.shown_id} no longer waits for an answer")
+
+
+@transaction.atomic(durable=True)
+def cancel(order_id: uuid.UUID, *, by: User) -> None:
+    """End a work order that is waiting for a worker or being worked on. Raises RunEnded where it has ended, PauseClosed where it waits
+    for a person: that is answered with `decide`, so that the ledger holds it."""
+    order = WorkOrder.objects.shown().get(pk=order_id)
+    run = order.latest_run
+    if run is None or not _end_cancelled(run, sources={PENDING, RUNNING}, by=by.get_username(), first=[]):
+        raise RunEnded("This work order has ended already, so there was nothing to cancel.")
+
+
+def _end_cancelled(run: Run, *, sources: set[Any], by: str, first: list[tuple[EventKind, dict[str, Any]]]) -> bool:
+    """Move, checkpoint and events of a cancelled run; False where it was in none of `sources`. Call inside a transaction."""
+    fields = {"failure_code": FailureCode.CANCELLED_BY_USER, "ended_at": timezone.now(), "lease_owner": "", "lease_until": None}
+    if not Run.objects.filter(pk=run.pk).move(sources, CANCELLED, **fields):
+        return False
+    head = Thread.objects.select_related("head").get(pk=run.thread_id).head  # after the move: now no worker can write a newer one
+    assert head is not None  # written with the run
+    step = sequence.named(run.definition.steps, head.next_step or head.node_id)
+    words = f"Cancelled by user at {sequence.phase_of(step['step_type'])} phase"
+    Run.objects.filter(pk=run.pk).update(error=words)
+    state = store.load(head)
+    entry = Entry(
+        status=CheckpointStatus.CANCELLED,
+        node_id=head.next_step or head.node_id,
+        loop_num=head.loop_num,
+        completed_nodes=head.completed_nodes,
+        total_nodes=head.total_nodes,
+        metadata={**head.metadata, "failure_code": FailureCode.CANCELLED_BY_USER},
+    )
+    checkpoint = store.save(run.thread_id, run.pk, state, entry, parent=head, before=state)
+    facts = [*first, (EventKind.RUN_CANCELLED, {"error": words, "by": by}), record.created(checkpoint), _line(words, by=by)]
+    log.append(run.thread_id, run.pk, facts)
+    return True
+
+
+def _after_answer(pause: Pause, state: dict[str, Any], before: dict[str, Any], *, next_step: str, status: CheckpointStatus) -> Checkpoint:
+    steps = pause.run.definition.steps
+    kept = {key: value for key, value in pause.checkpoint.metadata.items() if key != "blocking_reason"}
+    entry = Entry(
+        status=status,
+        node_id=pause.step,
+        next_step=next_step,
+        loop_num=pause.checkpoint.loop_num,
+        completed_nodes=sequence.completed(steps, next_step),
+        total_nodes=len(steps),
+        metadata=kept,
+    )
+    return store.save(pause.run.thread_id, pause.run_id, state, entry, parent=pause.checkpoint, before=before)
+
+
+def _line(message: str, *, step: str = "", **data: Any) -> tuple[EventKind, dict[str, Any]]:
+    return EventKind.LOG, {"message": message, "level": "info", "step": step, **data}

@@ -1,0 +1,66 @@
+"""The templates that come with Waystation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runs import definitions
+from runs.models import Template
+from runs.workflows import repo_tidy
+
+STEP_TEMPLATES = {
+    "tidy-planning": ("Planning", "repo_tidy.plan"),
+    "tidy-execute": ("Execute", "repo_tidy.execute"),
+    "tidy-review": ("Review", "repo_tidy.review"),
+    "tidy-deliver": ("Deliver", "repo_tidy.deliver"),
+}
+
+PAUSING: list[dict[str, Any]] = [
+    {"step_type": "planning", "step_template_slug": "tidy-planning", "pause_after": True, "pause_phase": "awaiting_plan_approval"},
+    {
+        "step_type": "execute",
+        "step_template_slug": "tidy-execute",
+        "pause_after": True,
+        "pause_phase": "awaiting_implementation_review",
+        "choices": [{"name": "skip_review", "label": "Approve and skip review", "to": "deliver"}],
+    },
+    {
+        "step_type": "review",
+        "step_template_slug": "tidy-review",
+        "pause_after": True,
+        "pause_phase": "awaiting_review_decision",
+        "revise_to": "execute",
+    },
+    {"step_type": "deliver", "step_template_slug": "tidy-deliver", "pause_after": False},
+]
+
+TEMPLATES: dict[str, dict[str, Any]] = {
+    "repo-tidy": {
+        "title": "Tidy a repository",
+        "description": "Plans what ruff finds in a Python repository, fixes what you approve, one commit a rule, and proves it. Offline.",
+        "steps": PAUSING,
+        "input_schema": repo_tidy.INPUT_SCHEMA,
+    },
+    "repo-tidy-quick": {
+        "title": "Tidy a repository, without pauses",
+        "description": "The same work from end to end, without asking. A result that fails its own review is not delivered.",
+        "steps": [
+            {key: value for key, value in step.items() if key not in {"choices", "pause_phase", "revise_to"}} | {"pause_after": False} for step in PAUSING
+        ],
+        "input_schema": repo_tidy.INPUT_SCHEMA,
+    },
+}
+
+
+def load() -> list[Template]:
+    """Write what is shipped; what is there already in the same form stays as it is, and a version that a person edited stays current."""
+    for slug, (title, function) in STEP_TEMPLATES.items():
+        definitions.edit_step_template(slug, title=title, function=function, config={})
+    return [_load(slug, fields) for slug, fields in TEMPLATES.items()]
+
+
+def _load(slug: str, fields: dict[str, Any]) -> Template:
+    last = Template.objects.filter(slug=slug).order_by("-version").first()
+    if last is not None and last.created_by_id is not None:
+        return last
+    return definitions.edit_template(slug, **fields)

@@ -1,0 +1,61 @@
+"""The words for where a run and a pause stand, and the only moves between them. No queries here."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class RunStatus(models.TextChoices):
+    PENDING = "pending"
+    """Waits for a worker."""
+    RUNNING = "running"
+    """A worker holds its lease."""
+    PAUSED = "paused"
+    """Waits for a person or a system; holds nothing."""
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    """Nobody answered in time; not the same as rejected."""
+
+
+PENDING, RUNNING, PAUSED = RunStatus.PENDING, RunStatus.RUNNING, RunStatus.PAUSED
+COMPLETED, FAILED, CANCELLED, EXPIRED = RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.EXPIRED
+
+LIVE = frozenset({PENDING, RUNNING, PAUSED})
+ENDED = frozenset({COMPLETED, FAILED, CANCELLED, EXPIRED})
+
+MOVES: dict[RunStatus, frozenset[RunStatus]] = {
+    PENDING: frozenset({RUNNING, CANCELLED}),
+    RUNNING: frozenset({PENDING, PAUSED, COMPLETED, FAILED, CANCELLED}),  # PENDING: time slice over, or worker lost
+    PAUSED: frozenset({PENDING, CANCELLED, EXPIRED}),
+    COMPLETED: frozenset(),
+    FAILED: frozenset(),  # a retry is a new run
+    CANCELLED: frozenset(),
+    EXPIRED: frozenset(),
+}
+
+
+class PauseStatus(models.TextChoices):
+    OPEN = "open"
+    ANSWERED = "answered"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+class FailureCode(models.TextChoices):
+    """Why a run ended without its result, for filters and metrics. Step failures may bring a code of their own."""
+
+    CANCELLED_BY_USER = "cancelled_by_user"
+    STEP_ERROR = "step_error"
+    INCIDENT = "incident"
+
+
+class LeaseLost(Exception):
+    """The run was cancelled or belongs to another worker by now; this one must write nothing."""
+
+
+class RunEnded(Exception):
+    """The run has ended, so it can be neither cancelled nor answered."""
+
+    code = "run_ended"

@@ -1,0 +1,144 @@
+"""Runs a program within bounds: time, output, and a say for whoever may stop it. Knows no workflow."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+POLL_SECONDS = 0.4
+CHUNK = 65_536
+
+
+class ProcessFailed(Exception):
+    """The program was not run to its end. Nothing of it is left running."""
+
+
+class ProgramMissing(ProcessFailed):
+    pass
+
+
+class TimeIsUp(ProcessFailed):
+    pass
+
+
+class TooMuchOutput(ProcessFailed):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    returncode: int
+    """As `Popen` gives it: negative for a signal."""
+    output: bytes
+    errors: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What a program may use. `max_output` counts stdout and stderr together, in bytes."""
+
+    seconds: float
+    max_output: int
+    check: Callable[[], None] = lambda: None
+    """Called about twice a second while the program runs; what it raises ends the program and is passed on."""
+    started: Callable[[int], None] = lambda group: None
+    """Told the process group as soon as there is one, so that an heir of a killed worker can end it."""
+
+
+@dataclass
+class _Catch:
+    """Gathers both outputs without ever blocking on one of them."""
+
+    limit: int
+    outputs: dict[str, bytearray] = field(default_factory=lambda: {"output": bytearray(), "errors": bytearray()})
+
+    def read(self, selector: selectors.BaseSelector, wait: float) -> bool:
+        """Take what is there within `wait` seconds; False when there was nothing."""
+        ready = selector.select(wait)
+        for key, _ in ready:
+            chunk = os.read(key.fd, CHUNK)
+            if not chunk:
+                selector.unregister(key.fileobj)
+            self.outputs[key.data] += chunk
+        if sum(map(len, self.outputs.values())) > self.limit:
+            raise TooMuchOutput(f"it wrote more than {self.limit:,} bytes")
+        return bool(ready)
+
+
+def run(arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], bounds: Bounds, stdin: bytes = b"") -> Finished:
+    """Run a program in its own session and end every process of its group before returning, whatever happens.
+
+    Raises:
+        ProgramMissing, TimeIsUp, TooMuchOutput: see their names.
+        Exception: whatever `bounds.check` raises.
+    """
+    with _source(stdin) as source:
+        try:
+            process = subprocess.Popen(
+                list(arguments),
+                cwd=cwd,
+                env=dict(env),
+                stdin=source,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
+            raise ProgramMissing(f"{arguments[0]} cannot be started: {getattr(error, 'strerror', None) or error}") from None
+    with process:
+        try:
+            bounds.started(process.pid)
+            caught = _follow(process, bounds)
+        finally:
+            end_group(process.pid)
+            process.wait()
+    return Finished(returncode=process.returncode, output=bytes(caught.outputs["output"]), errors=bytes(caught.outputs["errors"]))
+
+
+def end_group(group: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _source(stdin: bytes) -> IO[bytes]:
+    """Input as a file, so that a program that does not read it cannot block us."""
+    source = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+    source.write(stdin)
+    source.seek(0)
+    return source
+
+
+def _follow(process: subprocess.Popen[bytes], bounds: Bounds) -> _Catch:
+    caught = _Catch(limit=bounds.max_output)
+    deadline = time.monotonic() + bounds.seconds
+    next_check = time.monotonic() + POLL_SECONDS
+    with selectors.DefaultSelector() as selector:
+        for name, pipe in (("output", process.stdout), ("errors", process.stderr)):
+            assert pipe is not None
+            selector.register(pipe, selectors.EVENT_READ, name)
+        while True:
+            busy = caught.read(selector, 0.02 if selector.get_map() else 0.002)  # with both pipes closed it just waits, not long
+            if time.monotonic() >= next_check:
+                bounds.check()
+                next_check = time.monotonic() + POLL_SECONDS
+            if time.monotonic() > deadline:
+                raise TimeIsUp(f"it did not end within {bounds.seconds:g} seconds")
+            # A grandchild may keep the pipes open for ever: the program's own end counts, once nothing more is waiting.
+            if not busy and _has_ended(process.pid):
+                while selector.get_map() and caught.read(selector, 0):
+                    pass
+                return caught
+
+
+def _has_ended(pid: int) -> bool:
+    """Without reaping: until we reap it, its process group's number cannot become somebody else's."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -1,0 +1,151 @@
+"""Runs git and other programs in a stranger's repository: locked, bounded, in an environment of our own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from runs.steps import process
+from runs.steps.folder_lock import Busy, FolderLock
+from runs.steps.git_settings import ATTRIBUTES, git_environment, program_environment, write_settings
+from runs.workflows.base import StepFailed
+
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Seconds and bytes that a workspace may use."""
+
+    command_seconds: float = 900
+    git_seconds: float = 300
+    clone_seconds: float = 900
+    lock_seconds: float = 900
+    output_bytes: int = 64 * 2**20
+    clone_bytes: int = 2 * 2**30
+
+
+class Repository:
+    """The folder `path` and what lies beside it as `path.*`; every use takes the folder's lock first."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        limits: Limits,
+        check: Callable[[], None],
+        settings: Mapping[str, str],
+        author: tuple[str, str],
+        search_path: str,
+    ) -> None:
+        self.path = path
+        self._limits, self._check, self._settings = limits, check, settings
+        self.lock = FolderLock(self.beside("lock"), self.beside("group"))
+        self._environment = program_environment(home=self.beside("home"), temporary=self.beside("tmp"), search_path=search_path)
+        without_home = self._environment | {"HOME": os.devnull}
+        self._git_environment = git_environment(without_home, file=self.beside("gitconfig"), settings=settings, author=author)
+
+    def beside(self, name: str) -> Path:
+        return self.path.with_name(f"{self.path.name}.{name}")
+
+    def program(self, arguments: Sequence[str], seconds: float | None) -> process.Finished:
+        """Run a program that is not git, in the work tree."""
+        self.hold()
+        if not self.path.is_dir():
+            raise StepFailed("The workspace is not there; restore it first.", code="no_workspace")
+        for folder in (self.beside("home"), self.beside("tmp")):
+            folder.mkdir(exist_ok=True)
+        return self._run(arguments, self._environment, seconds or self._limits.command_seconds)
+
+    def git(self, *arguments: str, fine: Sequence[int] | None = (0,), stdin: bytes = b"") -> process.Finished:
+        """Run git; an exit code that is not `fine` fails the step (None: all are)."""
+        self.hold()
+        self.pin()
+        done = self._run(["git", *arguments], self._git_environment, self._limits.git_seconds, stdin=stdin)
+        if fine is not None and done.returncode not in fine:
+            raise StepFailed(f"git {arguments[0]} failed: {last_lines(done.errors)}", code="git_failed")
+        return done
+
+    def filling_git(self, *arguments: str, watched: Path, cwd: Path | None = None, code: str = "git_failed") -> None:
+        """Run a git command that fills the disk, and end it when `watched` grows over the limit."""
+
+        def check() -> None:
+            self._check()
+            if _size(watched) > self._limits.clone_bytes:
+                message = f"The repository is larger than the {self._limits.clone_bytes:,} bytes allowed here."
+                raise StepFailed(message, code="clone_too_large")
+
+        done = self._run(["git", *arguments], self._git_environment, self._limits.clone_seconds, check=check, cwd=cwd)
+        check()
+        if done.returncode:
+            raise StepFailed(f"git {arguments[0]} failed: {last_lines(done.errors)}", code=code)
+
+    def plain_git(self, *arguments: str, cwd: Path) -> str:
+        """Run git in a fresh clone that is not in its place yet; "" when it fails."""
+        done = self._run(["git", *arguments], self._git_environment, self._limits.git_seconds, cwd=cwd)
+        return "" if done.returncode else os.fsdecode(done.output).strip()
+
+    def _run(
+        self,
+        arguments: Sequence[str],
+        environment: dict[str, str],
+        seconds: float,
+        *,
+        check: Callable[[], None] | None = None,
+        stdin: bytes = b"",
+        cwd: Path | None = None,
+    ) -> process.Finished:
+        bounds = process.Bounds(
+            seconds=seconds,
+            max_output=self._limits.output_bytes,
+            check=check or self._check,
+            started=self.lock.note_group,
+        )
+        try:
+            return process.run(arguments, cwd=cwd or self.path, env=environment, bounds=bounds, stdin=stdin)
+        except process.ProgramMissing as error:
+            raise StepFailed(f"{error}.", code="program_missing") from None
+        except process.TimeIsUp as error:
+            raise StepFailed(f"{arguments[0]} was ended: {error}.", code="timeout") from None
+        except process.TooMuchOutput as error:
+            raise StepFailed(f"{arguments[0]} was ended: {error}.", code="output_limit") from None
+
+    def hold(self) -> None:
+        try:
+            if self.lock.take(seconds=self._limits.lock_seconds, check=self._check):
+                write_settings(self.beside("gitconfig"), self._settings)
+        except Busy:
+            raise StepFailed("Another worker holds this order's workspace. Retry in a while.", code="workspace_busy") from None
+
+    def pin(self) -> None:
+        """Put back what decides which programs git runs, in case a command in the work tree changed it."""
+        git_dir = self.path / ".git"
+        if git_dir.is_symlink() or not git_dir.is_dir() or not self.beside("config").is_file():
+            raise StepFailed("The workspace is damaged; restore it first.", code="no_workspace")
+        for name in ("config.worktree", "commondir", "objects/info/alternates", "info/grafts"):
+            (git_dir / name).unlink(missing_ok=True)
+        for file, wanted in ((git_dir / "config", self.beside("config").read_bytes()), (git_dir / "info" / "attributes", ATTRIBUTES)):
+            if file.is_symlink() or not file.is_file() or file.read_bytes() != wanted:
+                file.unlink(missing_ok=True)
+                file.parent.mkdir(exist_ok=True)
+                file.write_bytes(wanted)
+
+
+def last_lines(output: bytes, lines: int = 3) -> str:
+    """The end of what git said, as one line without credentials."""
+    text = _CREDENTIALS.sub("", output.decode(errors="replace"))
+    said = [line.strip() for line in text.splitlines() if line.strip() and line.strip() != "Done"]
+    return " / ".join(said[-lines:])[:600] + "."
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # files come and go while git works
+                total += os.lstat(os.path.join(parent, name)).st_size
+    return total

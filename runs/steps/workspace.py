@@ -1,0 +1,220 @@
+"""The git work tree of one order on this machine: cloned, restored to a checkpoint, committed to, pushed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from runs.steps.git_settings import SETTINGS
+from runs.steps.repository import Limits as Limits
+from runs.steps.repository import Repository, last_lines
+from runs.workflows.base import Commit, Completed, Order, StepFailed
+
+_BASE = "refs/waystation/base"
+_LOCAL_SIDE = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false"  # the other repository's hooks are not ours to run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """The commit that a checkpoint recorded, and where to get the bundle that makes it from `base`."""
+
+    sha: str
+    base: str
+    read_bundle: Callable[[], bytes]
+
+
+class GitWorkspace:
+    """Implements `runs.workflows.base.Workspace` in the folder `path`; what it needs besides lies next to it as `path.*`.
+
+    Only one process at a time works in a folder: the first use takes a lock, `close` or the process's end frees it.
+    Use it as a context manager.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        order: Order,
+        *,
+        at: Saved | None,
+        check: Callable[[], None],
+        limits: Limits | None = None,
+        protocols: Sequence[str] = ("https", "ssh"),
+        git_settings: Mapping[str, str] | None = None,
+        search_path: str = os.environ.get("PATH", os.defpath),
+    ) -> None:
+        """
+        Args:
+            at: None for an order that has no commit in a checkpoint yet; it begins at the origin's default branch.
+            git_settings: the operator's own, over ours: `{"core.sshCommand": …, "credential.helper": …, "http.proxy": …}`.
+        """
+        self.path = path
+        self._order, self._at = order, at
+        allowed = {f"protocol.{name}.allow": "always" for name in ("file", *protocols)}  # file: local origins and bundles
+        self._repository = Repository(
+            path,
+            limits=limits or Limits(),
+            check=check,
+            settings={**SETTINGS, **allowed, **(git_settings or {})},
+            author=_author(order.author),
+            search_path=search_path,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the folder for another worker. The next use takes it again."""
+        self._repository.lock.free()
+
+    def remove(self) -> None:
+        """Delete the folder and everything beside it, for an order that will not go on here."""
+        self._repository.hold()
+        for folder in (self.path, self._repository.beside("home"), self._repository.beside("tmp"), self._repository.beside("new")):
+            shutil.rmtree(folder, ignore_errors=True)
+        for name in ("config", "gitconfig", "bundle"):
+            self._repository.beside(name).unlink(missing_ok=True)
+        self.close()
+
+    # The work tree
+
+    def restore(self) -> None:
+        self._repository.hold()
+        if self._is_healthy():
+            try:
+                return self._go_to_checkpoint()
+            except StepFailed as error:
+                if error.code != "git_failed":  # else: damage that only showed now, a fresh clone mends it
+                    raise
+        self._clone()
+        self._go_to_checkpoint()
+
+    def _go_to_checkpoint(self) -> None:
+        base = self._at.base if self._at else self.base()
+        self._need_base(base)
+        if self._at and not self._has(self._at.sha):
+            self._fetch_bundle(self._at)
+        self.git("update-ref", _BASE, base)
+        self.reset(self._at.sha if self._at else base)
+
+    def reset(self, sha: str) -> None:
+        self._repository.pin()
+        self._repository.filling_git("checkout", "-q", "--force", "-B", self._order.branch, sha, "--", watched=self.path)
+        self.git("reset", "-q", "--hard", sha)
+        self.git("clean", "-q", "-ffdx")
+
+    def head(self) -> str:
+        return self.git("rev-parse", "--verify", "HEAD^{commit}").strip()
+
+    def base(self) -> str:
+        return self._at.base if self._at else self.git("rev-parse", "--verify", _BASE).strip()
+
+    def commit(self, message: str, paths: Sequence[str]) -> str:
+        """Where nothing of `paths` has changed, no commit is made and the present one is given."""
+        listed = b"\0".join(os.fsencode(path) for path in paths)
+        self.git("reset", "-q")
+        if paths:
+            self._repository.git("add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=listed)
+        if self._repository.git("diff", "--cached", "--quiet", "--no-ext-diff", fine=(0, 1)).returncode:
+            self._repository.git("commit", "-q", "--no-verify", "--no-gpg-sign", "--cleanup=verbatim", "-F", "-", stdin=message.encode())
+        return self.head()
+
+    def snapshot(self) -> Commit:
+        sha, base = self.head(), self.base()
+        bundle = b"" if sha == base else self._repository.git("bundle", "create", "-q", "-", f"{base}..{self._ref}").output
+        return Commit(sha=sha, base=base, bundle=bundle)
+
+    def push(self) -> None:
+        options = [f"--receive-pack={_LOCAL_SIDE} receive-pack"] if self._is_local else []
+        answer = self._repository.git("push", "--porcelain", "--no-verify", *options, "origin", f"{self._ref}:{self._ref}", fine=None)
+        if answer.returncode:
+            said = last_lines(answer.output + b"\n" + answer.errors)
+            raise StepFailed(
+                f"The origin did not take the branch {self._order.branch}: {said} The commits are kept in this run;"
+                " put the origin right and retry, or take the patch.",
+                code="push_rejected",
+            )
+
+    # Programs
+
+    def run(self, arguments: Sequence[str], *, timeout: float | None = None) -> Completed:
+        done = self._repository.program(arguments, timeout)
+        return Completed(
+            returncode=done.returncode, output=done.output.decode(errors="replace"), errors=done.errors.decode(errors="replace")
+        )
+
+    def git(self, *arguments: str) -> str:
+        """Bytes that are no UTF-8 (file names, old sources) come as lone surrogates, `os.fsencode` gives them back."""
+        return os.fsdecode(self._repository.git(*arguments).output)
+
+    # Inside
+
+    @property
+    def _ref(self) -> str:
+        return f"refs/heads/{self._order.branch}"
+
+    @property
+    def _is_local(self) -> bool:
+        return self._order.repository_url.startswith("/")
+
+    def _is_healthy(self) -> bool:
+        try:
+            if self.git("config", "--get", "remote.origin.url").strip() != self._order.repository_url:
+                return False
+            (self.path / ".git" / "index.lock").unlink(missing_ok=True)  # of a killed git: we hold the folder's lock
+            self.git("status", "--porcelain")
+            return self._has(_BASE)
+        except (StepFailed, OSError):
+            return False
+
+    def _clone(self) -> None:
+        """Clone beside the folder and put the clone in its place at once, so that no worker ever sees half of one."""
+        new = self._repository.beside("new")
+        for folder in (new, self.path):
+            shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink(missing_ok=True)
+        # --no-local: own objects, checked by git on the way; a local origin may be changed or removed later.
+        upload = [f"--upload-pack={_LOCAL_SIDE} upload-pack"] if self._is_local else []
+        options = ["--quiet", "--no-checkout", "--no-local", "--no-tags", "--no-recurse-submodules", "--template=", *upload]
+        self._repository.filling_git(
+            "clone", *options, "--", self._order.repository_url, str(new), watched=new, cwd=self.path.parent, code="clone_failed"
+        )
+        first = self._repository.plain_git("rev-parse", "--verify", "-q", "HEAD^{commit}", cwd=new)
+        if not first:
+            raise StepFailed("The repository's default branch has no commit yet, so there is nothing to work on.", code="empty_repository")
+        self._repository.plain_git("update-ref", _BASE, first, cwd=new)
+        shutil.copyfile(new / ".git" / "config", self._repository.beside("config"))
+        new.rename(self.path)
+
+    def _has(self, name: str) -> bool:
+        return not self._repository.git("cat-file", "-e", f"{name}^{{commit}}", fine=None).returncode
+
+    def _need_base(self, base: str) -> None:
+        if not self._has(base):
+            self._repository.git("fetch", "-q", "--no-tags", "origin", base, fine=None)  # may have left every branch and still be there
+        if not self._has(base):
+            raise StepFailed(
+                f"The commit {base[:10]} this order began at is no longer in the repository, so its work cannot be restored."
+                " Order it again on the present code.",
+                code="base_lost",
+            )
+
+    def _fetch_bundle(self, at: Saved) -> None:
+        bundle = self._repository.beside("bundle")
+        try:
+            bundle.write_bytes(at.read_bundle())
+            self._repository.git("fetch", "-q", "--no-tags", str(bundle), f"+{self._ref}:refs/waystation/saved", fine=None)
+        finally:
+            bundle.unlink(missing_ok=True)
+        if not self._has(at.sha):
+            raise StepFailed(f"The checkpoint's bundle does not hold its commit {at.sha[:10]}.", code="bundle_damaged")
+
+
+def _author(text: str) -> tuple[str, str]:
+    name, _, mail = text.rpartition("<")
+    return name.strip() or "Waystation", mail.strip().rstrip(">") or "waystation@localhost"

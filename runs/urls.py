@@ -1,0 +1,10 @@
+"""REST routes of the machine, under /api/v1/."""
+
+from django.urls import path
+
+from runs import api
+
+urlpatterns = [
+    path("work-orders", api.WorkOrders.as_view()),
+    path("templates/workflows/<slug:slug>", api.WorkflowTemplate.as_view()),
+]

@@ -1,0 +1,173 @@
+"""The plan of a tidy-up: what is kept of the findings, and how it reads. Pure: the same findings give the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypedDict
+
+from runs.workflows.tidy_scope import Scope
+
+SHOWN_FILES = 40
+SHOWN_EXAMPLES = 3
+SHOWN_ERRORS = 20
+
+
+class Rule(TypedDict):
+    code: str
+    name: str
+    count: int  # findings when this rule's turn comes; fixes of earlier rules may add some (an import that is no longer used)
+    fixable: int  # of these, those that ruff fixes with the scope's settings; 0 means reported only
+    files: list[str]  # with something to fix; sorted
+    examples: list[str]  # a few, `path:line message`
+
+
+class Baseline(TypedDict):
+    """What the repository's own check gave before anything was changed."""
+
+    command: list[str]
+    exit_code: int | None  # None: it did not end by itself
+    end: str  # its last lines
+
+
+class Plan(TypedDict):
+    base: str  # the commit it is about
+    rules: list[Rule]  # in the order of their commits; those without fixes last
+    broken: list[str]  # files that do not parse and are left alone, a few of them as `path:line message`
+    broken_count: int
+    checked: int  # Python files in scope
+    fixes: int
+    files: int  # with something to fix
+    has_tests: bool
+    baseline: Baseline | None  # None: no check command
+
+
+def fix_order(codes: Iterable[str]) -> list[str]:
+    """By code, but unused imports second to last and sorting last: the other fixes leave and bring imports."""
+    return sorted(codes, key=lambda code: ({"F401": 1, "I001": 2}.get(code, 0), code))
+
+
+def fixing(plan: Plan) -> list[Rule]:
+    return [rule for rule in plan["rules"] if rule["fixable"]]
+
+
+def render(plan: Plan, scope: Scope, *, applied: Sequence[str], not_understood: Sequence[str]) -> str:
+    """The plan as a reviewer reads it, in Markdown."""
+    parts = [_title(plan), *_feedback(applied, not_understood), *_rules(plan), *_examples(plan), *_files(plan), *_left_alone(plan)]
+    return "\n\n".join([*parts, _risk(plan, scope), _asked(scope)]) + "\n"
+
+
+def _title(plan: Plan) -> str:
+    if not plan["checked"]:
+        return "# Plan: nothing to do\n\nThere are no Python files in scope."
+    if not plan["fixes"]:
+        return f"# Plan: nothing to do\n\nruff has no fix to offer in the {count(plan['checked'], 'Python file')} in scope."
+    return (
+        f"# Plan: {count(plan['fixes'], 'fix', 'fixes')} in {count(plan['files'], 'file')}\n\n"
+        f"{count(plan['checked'], 'Python file')} checked at commit `{plan['base'][:10]}`. Each rule becomes one commit."
+        " Nothing outside the files listed here will be touched."
+    )
+
+
+def _feedback(applied: Sequence[str], not_understood: Sequence[str]) -> list[str]:
+    parts = []
+    if applied:
+        parts.append(f"**Your feedback was applied:** {'; '.join(applied)}.")
+    if not_understood:
+        wishes = "\n".join(f"- “{plain(text, 200)}”" for text in not_understood[:20])
+        parts.append(f"## Not understood\n\n{wishes}\n\nUse a rule code or a path, as in “skip UP007, not in tests/”.")
+    return parts
+
+
+def _rules(plan: Plan) -> list[str]:
+    if not plan["rules"]:
+        return []
+    rows = ["| Rule | | Findings | Fixed automatically | What happens |", "|---|---|---:|---:|---|"]
+    for rule in plan["rules"]:
+        happens = f"fixed in {count(len(rule['files']), 'file')}, one commit" if rule["fixable"] else "reported only, no automatic fix"
+        if 0 < rule["fixable"] < rule["count"]:
+            happens += f"; {rule['count'] - rule['fixable']} reported only"
+        rows.append(f"| {rule['code']} | {rule['name'].replace('-', ' ')} | {rule['count']} | {rule['fixable']} | {happens} |")
+    return ["## Findings\n\n" + "\n".join(rows)]
+
+
+def _examples(plan: Plan) -> list[str]:
+    lines = []
+    for rule in plan["rules"]:
+        shown = rule["examples"] or ["follows from the fixes before it"]
+        lines.append(f"- **{rule['code']}**: {'; '.join(code(text) for text in shown)}")
+    return ["## Examples\n\n" + "\n".join(lines)] if lines else []
+
+
+def _files(plan: Plan) -> list[str]:
+    by_file: dict[str, list[str]] = {}
+    for rule in fixing(plan):
+        for path in rule["files"]:
+            by_file.setdefault(path, []).append(rule["code"])
+    lines = [f"- {code(path)} ({', '.join(codes)})" for path, codes in sorted(by_file.items())]
+    return ["## Files that change\n\n" + bounded(lines, SHOWN_FILES)] if lines else []
+
+
+def _left_alone(plan: Plan) -> list[str]:
+    if not plan["broken_count"]:
+        return []
+    lines = [f"- {code(text)}" for text in plan["broken"]]
+    rest = [f"- … and {plan['broken_count'] - len(lines)} more"] if plan["broken_count"] > len(lines) else []
+    return ["## Left alone: files that do not parse\n\n" + "\n".join([*lines, *rest])]
+
+
+def _risk(plan: Plan, scope: Scope) -> str:
+    safety = (
+        "**Unsafe fixes are in**: some may change what the code does."
+        if scope["unsafe_fixes"]
+        else "Only fixes that ruff calls safe; unsafe ones are out."
+    )
+    tests = "The repository has tests." if plan["has_tests"] else "No tests were found in the repository."
+    lines = [f"{count(plan['files'], 'file')} of {plan['checked']} will change.", safety, tests, _baseline(plan["baseline"])]
+    return "## Risk\n\n" + "\n".join(f"- {line}" for line in lines)
+
+
+def _baseline(baseline: Baseline | None) -> str:
+    if baseline is None:
+        return "There is no check command for this repository, so nothing but ruff and Python's parser judges the result."
+    command = code(" ".join(baseline["command"]))
+    if baseline["exit_code"] is None:
+        return f"The check {command} could not be run to its end before the changes: {plain(baseline['end'], 300)}"
+    gave = "passes" if baseline["exit_code"] == 0 else f"**already fails** (exit code {baseline['exit_code']})"
+    return f"The check {command} {gave} before the changes; the review runs it again." + quoted(baseline["end"])
+
+
+def _asked(scope: Scope) -> str:
+    places = ", ".join(code(path) for path in scope["paths"]) or "the whole repository"
+    return (
+        f"Asked for: rules {', '.join(scope['select'])} in {places}, for Python {scope['target_version'][2]}.{scope['target_version'][3:]}."
+    )
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def bounded(lines: Sequence[str], limit: int) -> str:
+    rest = [f"- … and {len(lines) - limit} more"] if len(lines) > limit else []
+    return "\n".join([*lines[:limit], *rest])
+
+
+def code(text: str) -> str:
+    """A code span that no file name or message can break out of, in a table as well."""
+    text = plain(text, 300)
+    fence = "`"
+    while fence in text:
+        fence += "`"
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def plain(text: str, longest: int) -> str:
+    """One line without anything invisible, for names and words that others wrote."""
+    text = "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    return text if len(text) <= longest else text[:longest] + "…"
+
+
+def quoted(text: str) -> str:
+    """An indented block inside a list item; no fence that the text could close."""
+    return "\n\n" + "\n".join(f"      {plain(line, 300)}" for line in text.splitlines()) + "\n" if text else ""

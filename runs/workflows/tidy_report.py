@@ -1,0 +1,107 @@
+"""How the result of a tidy-up and its proof read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from runs.workflows.tidy_plan import bounded, code, count, plain
+
+LONGEST_PATCH = 1_000_000
+
+
+class Fixed(TypedDict):
+    """One rule that was carried out."""
+
+    code: str
+    name: str
+    fixes: int  # as planned for these files, if the reviewer narrowed the plan: 0, unknown until the review
+    files: list[str]  # that the commit changed
+    planned: list[str]  # that the rule was allowed to change
+    commit: str  # "" where nothing was left to fix
+    put_back: list[str]  # no longer parsed after the fix
+
+
+class Row(TypedDict):
+    """One line of the verdict."""
+
+    claim: str
+    passed: bool
+    found: str
+
+
+class Numbers(TypedDict):
+    files: int
+    added: int
+    removed: int
+    lines: list[str]  # one for each file
+
+
+def execution(fixed: Sequence[Fixed], numbers: Numbers, *, dropped: Sequence[str], applied: Sequence[str], answers: Sequence[str]) -> str:
+    commits = [rule for rule in fixed if rule["commit"]]
+    parts = [
+        f"# {count(len(commits), 'commit')}, {count(numbers['files'], 'file')} changed"
+        if commits
+        else "# Nothing was changed\n\nThe approved plan has nothing left to fix."
+    ]
+    if applied:
+        parts.append(f"**Your feedback was applied:** {'; '.join(applied)}.")
+    if answers:
+        parts.append("## Not done of your feedback\n\n" + "\n".join(f"- {answer}" for answer in answers[:20]))
+    if commits:
+        parts.append("## Commits\n\n" + "\n".join(f"- `{rule['commit'][:10]}` {subject(rule)}" for rule in commits))
+        parts.append(f"## Files: +{numbers['added']} −{numbers['removed']}\n\n" + bounded(numbers["lines"], 60))
+    if left := [*dropped, *_left(fixed)]:
+        parts.append("## Left as it was\n\n" + bounded([f"- {line}" for line in left], 40))
+    return "\n\n".join(parts) + "\n"
+
+
+def _left(fixed: Sequence[Fixed]) -> list[str]:
+    lines = [
+        f"{rule['code']}: there was nothing left to fix when its turn came" for rule in fixed if not rule["commit"] and not rule["put_back"]
+    ]
+    for rule in fixed:
+        lines += [f"{rule['code']} in {code(path)}: put back, the file no longer parsed after the fix" for path in rule["put_back"]]
+    return lines
+
+
+def subject(rule: Fixed) -> str:
+    name = rule["name"].replace("-", " ")
+    where = count(len(rule["files"]), "file")
+    return (
+        f"Fix {rule['code']}: {name} ({count(rule['fixes'], 'finding')} in {where})"
+        if rule["fixes"]
+        else f"Fix {rule['code']}: {name} (in {where})"
+    )
+
+
+def verdict(rows: Sequence[Row], *, details: Sequence[str]) -> str:
+    passed = all(row["passed"] for row in rows)
+    table = ["| | Claim | Found |", "|---|---|---|"]
+    table += [f"| {'✓' if row['passed'] else '✗'} | {row['claim']} | {plain(row['found'], 400).replace('|', '¦')} |" for row in rows]
+    title = "# ✓ The result holds" if passed else "# ✗ The result does not hold"
+    return "\n\n".join([title, "\n".join(table), *details]) + "\n"
+
+
+def cut_patch(patch: str) -> str:
+    """The patch, or as many whole files of it as fit, with a note on what is missing."""
+    if len(patch) <= LONGEST_PATCH:
+        return patch
+    end = patch.rfind("\ndiff --git ", 0, LONGEST_PATCH) + 1 or LONGEST_PATCH
+    missing = patch.count("\ndiff --git ", max(end - 1, 0))
+    note = f"# The patch is cut here: {end:,} of {len(patch):,} characters are shown, {count(missing, 'file')} are missing."
+    return f"{patch[:end]}\n{note} Look at the branch for the rest.\n"
+
+
+def read_numstat(text: str) -> Numbers:
+    """From `git diff --numstat -z`."""
+    numbers = Numbers(files=0, added=0, removed=0, lines=[])
+    for entry in text.split("\0"):
+        added, _, rest = entry.partition("\t")
+        removed, _, path = rest.partition("\t")
+        if path:
+            numbers["files"] += 1
+            numbers["added"] += int(added) if added.isdigit() else 0  # "-" for a binary file
+            numbers["removed"] += int(removed) if removed.isdigit() else 0
+            numbers["lines"].append(f"- {code(path)} +{added} −{removed}")
+    return numbers

@@ -1,0 +1,101 @@
+"""Real git repositories and real workspaces for tests; nothing here is a stand-in."""
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from runs.steps.workspace import GitWorkspace, Limits, Saved
+from runs.workflows.base import Commit, Context, Done, Go, Order, Outcome, Step
+
+ENVIRONMENT = {
+    "PATH": os.environ["PATH"],
+    "HOME": "/nonexistent",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    **{f"GIT_{role}_{part}": "dev@example.org" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")},
+}
+SAFE = ["-c", "safe.directory=*", "-c", "core.hooksPath=/dev/null"]
+
+
+def git(folder: Path, *arguments: str, fine: bool = True) -> str:
+    done = subprocess.run(["git", *SAFE, *arguments], cwd=folder, env=ENVIRONMENT, capture_output=True, check=False)
+    assert not fine or done.returncode == 0, done.stderr
+    return os.fsdecode(done.stdout).strip()
+
+
+def make_repository(folder: Path, files: Mapping[str, str | bytes], branch: str = "main") -> Path:
+    folder.mkdir(parents=True)
+    git(folder, "init", "-q", "-b", branch)
+    return add_commit(folder, files)
+
+
+def add_commit(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+    for name, content in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "Work")
+    return folder
+
+
+def bare_copy(repository: Path, folder: Path) -> Path:
+    git(repository.parent, "clone", "-q", "--bare", str(repository), str(folder))
+    return folder
+
+
+def never() -> None:
+    """A check that never stops."""
+
+
+def order_for(origin: Path | str, **changes: Any) -> Order:
+    fields: dict[str, Any] = {
+        "id": "wo_1", "title": "Tidy", "request": "", "input": {}, "repository_url": str(origin),
+        "branch": "waystation/wo_1", "author": "Ada <ada@example.org>",
+    }  # fmt: skip
+    return Order(**fields | changes)
+
+
+class Desk:
+    """Plays the engine for one order: keeps the state and the commit, and hands each step a workspace."""
+
+    def __init__(self, folder: Path, origin: Path | str, **order: Any) -> None:
+        self.path = folder / "workspaces" / "wo_1"
+        self.order = order_for(origin, **order)
+        self.state: dict[str, Any] = {"revision_feedback": ""}
+        self.commit: Commit | None = None
+        self.lines: list[str] = []
+        self.limits = Limits(lock_seconds=5)
+
+    def workspace(self, check: Callable[[], None] = never) -> GitWorkspace:
+        commit = self.commit
+        at = Saved(sha=commit.sha, base=commit.base, read_bundle=lambda: commit.bundle) if commit else None
+        return GitWorkspace(self.path, self.order, at=at, check=check, limits=self.limits)
+
+    def log(self, message: str, *, level: str = "info", **data: Any) -> None:
+        self.lines.append(message)
+
+    def attempt(self, function: Step, *, check: Callable[[], None] = never) -> Outcome:
+        """Run a step and record nothing, as for a worker that is killed before its commit."""
+        with self.workspace(check) as workspace:
+            context = Context(
+                run_id="run_1", step="s", loop_num=1, key="k", config={}, order=self.order, log=self.log, check=check, workspace=workspace
+            )
+            return function(dict(self.state), context)
+
+    def take(self, function: Step, feedback: str = "") -> Any:
+        self.state["revision_feedback"] = feedback
+        outcome = self.attempt(function)
+        assert isinstance(outcome, Go | Done)
+        self.state.update(outcome.update)
+        self.commit = outcome.commit
+        return outcome
+
+    def subjects(self) -> list[str]:
+        with self.workspace() as workspace:
+            return workspace.git("log", "--format=%s", f"{workspace.base()}..HEAD").splitlines()
+
+    def read(self, name: str) -> bytes:
+        return (self.path / name).read_bytes()
