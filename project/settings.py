@@ -134,8 +134,9 @@ LANGUAGE_CODE = "en-gb"
 TIME_ZONE = env.text("TIME_ZONE", "UTC")
 USE_TZ = True
 STATIC_URL = "static/"
-STATIC_ROOT = Path(env.text("STATIC_ROOT", str(BASE_DIR / "staticfiles")))
+STATIC_ROOT = Path(env.text("STATIC_ROOT", str(WAYSTATION_DATA / "static")))
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)
 COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
 """Whether `collectstatic` ran: then files are served compressed under names with their digest, else straight from the apps."""
 WHITENOISE_USE_FINDERS = not COLLECTED

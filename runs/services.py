@@ -202,7 +202,7 @@ def _end_cancelled(run: Run, *, sources: set[Any], by: str, first: list[tuple[Ev
         metadata={**head.metadata, "failure_code": FailureCode.CANCELLED_BY_USER},
     )
     checkpoint = store.save(run.thread_id, run.pk, state, entry, parent=head, before=state)
-    facts = [*first, (EventKind.RUN_CANCELLED, {"error": words, "by": by}), record.created(checkpoint), _line(words, by=by)]
+    facts = [*first, _line(words, by=by), (EventKind.RUN_CANCELLED, {"error": words, "by": by}), record.created(checkpoint)]
     log.append(run.thread_id, run.pk, facts)
     return True
 

@@ -89,8 +89,8 @@ def done(held: Held, outcome: Done) -> None:
     _require(_fenced(held).move({RUNNING}, COMPLETED, ended_at=timezone.now(), **FREE), held)
     step = held.head.next_step
     checkpoint = _checkpoint(held, outcome.update, outcome.commit, status=CheckpointStatus.COMPLETED, next_step="")
-    facts: Facts = [_completed(step), (EventKind.RUN_COMPLETED, {"status": "success"}), created(checkpoint)]
-    log.append(held.run.thread_id, held.run.pk, [*facts, _line("Workflow completed", step)])
+    facts: Facts = [_completed(step), _line("Workflow completed", step), (EventKind.RUN_COMPLETED, {"status": "success"}), created(checkpoint)]
+    log.append(held.run.thread_id, held.run.pk, facts)
 
 
 @transaction.atomic(durable=True)
@@ -110,9 +110,9 @@ def end_failed(run: Run, head: Checkpoint, state: dict[str, Any] | None, *, code
     Without a state (it could not be read) no checkpoint is written: the head stays what it is, and nobody resumes from an empty state.
     """
     step = head.next_step
-    facts: Facts = [(EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": step}), _line(words, step, level="error")]
+    facts: Facts = [_line(words, step, level="error"), (EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": step})]
     if state is not None:
-        facts.insert(1, created(_failed_checkpoint(run, head, state, {"error": words, "failure_code": code})))
+        facts.append(created(_failed_checkpoint(run, head, state, {"error": words, "failure_code": code})))
     log.append(run.thread_id, run.pk, facts)
 
 

@@ -19,7 +19,6 @@ SETTINGS: Mapping[str, str] = {
     "commit.gpgSign": "false",
     "tag.gpgSign": "false",
     "push.gpgSign": "false",
-    "diff.external": "",
     "diff.renames": "false",
     "submodule.recurse": "false",
     "fetch.recurseSubmodules": "false",
@@ -56,7 +55,7 @@ def program_environment(*, home: Path, temporary: Path, search_path: str) -> dic
 
 def git_environment(program: Mapping[str, str], *, file: Path, settings: Mapping[str, str], author: tuple[str, str]) -> dict[str, str]:
     name, mail = author
-    forced = ["core.hooksPath", "core.fsmonitor", "diff.external", "core.sshCommand", "credential.helper"]
+    forced = ["core.hooksPath", "core.fsmonitor", "core.sshCommand", "credential.helper"]
     environment = {
         **program,
         "GIT_CONFIG_NOSYSTEM": "1",

@@ -138,8 +138,8 @@ class Repository:
 def last_lines(output: bytes, lines: int = 3) -> str:
     """The end of what git said, as one line without credentials."""
     text = _CREDENTIALS.sub("", output.decode(errors="replace"))
-    said = [line.strip() for line in text.splitlines() if line.strip() and line.strip() != "Done"]
-    return " / ".join(said[-lines:])[:600] + "."
+    said = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("hint:", "Done"))]
+    return " / ".join(said[-lines:])[:600].rstrip(".") + "."
 
 
 def _size(folder: Path) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from runs.workflows.base import StepFailed
 from runs.workflows.tidy_scope import Change, Scope, Verb, clean_path, describe, selects, with_changes
@@ -26,10 +27,11 @@ _FILLERS = frozenset(
         r"\w+",
         "a all again alone an and any anything are as at be but can changes check code codes directories directory everything everywhere"
         " file files find finding findings fixed fixes folder folders for from have i in inside it its keep let like now of on or out path"
-        " paths please rest rule rules same should so stay than thank thanks that the them then there these things this those to too"
-        " under us want we well what would you your",
+        " paths plan please rest rule rules same should so stay than thank thanks that the them then there these things this those to too"
+        " under us want we well what within would you your",
     )
 )
+_PLACES = {"in", "inside", "within", "under", "from", "of", "at", "for", "on"}
 _JOINTS = {"and", "or", "but", "in", "inside", "under", "from", "for", "rule", "rules", "findings", "fixes", "too", "then", "please"}
 _TOKEN = re.compile(r"""(?P<quoted>"[^"\n]+"|`[^`\n]+`)|(?P<word>[^\s,;"`]+)|(?P<stop>;)""")
 
@@ -42,6 +44,7 @@ class _Reader:
     not_understood: list[str] = field(default_factory=list)
     verb: Verb | None = None
     negated: bool = False  # the verb is a bare "not": a verb that follows turns it round ("do not skip")
+    located: bool = False  # "in" was read after codes: the paths that follow say where, else they are wishes of their own
     codes: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -55,7 +58,7 @@ class _Reader:
             self.unknown.pop()
         if self.unknown:
             self.not_understood.append(" ".join(self.unknown))
-        self.codes, self.paths, self.unknown = [], [], []
+        self.codes, self.paths, self.unknown, self.located = [], [], [], False
 
     def take_verb(self, word: str) -> None:
         verb = _VERBS[word]
@@ -91,6 +94,8 @@ class _Reader:
         if not found:
             self.not_understood.append(f"{word} (not in the repository)")
             return
+        if self.codes and not self.located and self.verb:  # "skip F401, tests/"
+            self.end_clause()
         self.negated = False
         self.paths.append(found[0])
 
@@ -112,7 +117,7 @@ def read_changes(text: str, *, known_codes: Collection[str], exists: Callable[[s
     """The wishes in a reviewer's words, in their order, and the words that were none."""
     reader = _Reader(known_codes, exists)
     tokens = list(_TOKEN.finditer(text[:LONGEST]))
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+    for token, following in zip_longest(tokens, tokens[1:]):
         if token["quoted"]:
             reader.take_path(token["quoted"][1:-1])
         elif token["stop"]:
@@ -139,6 +144,7 @@ def _read_word(reader: _Reader, raw: str, following: str | None) -> None:
     elif re.fullmatch(r"[A-Za-z]{1,5}[0-9]{1,4}", word) and not reader.exists(word):
         reader.not_understood.append(f"{word} (no rule that ruff knows)")
     elif plain in _FILLERS or not re.search(r"\w", word):
+        reader.located |= plain in _PLACES
         reader.unknown += [word] if reader.unknown else []  # said back as it was written: "make it nice"
     elif reader.verb and (reader.exists(word) or reader.exists(f"**/{word}")):
         reader.take_path(word)

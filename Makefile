@@ -1,0 +1,43 @@
+# Two commands matter: `make up` (run it) and `make test` (prove it). README tells the rest.
+PORT ?= 8000
+DATA ?= data
+REPOSITORIES ?=
+ARGS ?=
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+MODULES := project hitl runs checkpoints
+
+.PHONY: up check test openapi clean
+
+up: .venv/runtime
+	WAYSTATION_DATA="$(abspath $(DATA))" WAYSTATION_REPOSITORIES="$(REPOSITORIES)" exec $(BIN)/python manage.py standalone --demo --port $(PORT)
+
+check: .venv/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(MODULES) tests
+	$(BIN)/lint-imports
+	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py makemigrations --check --dry-run
+	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py spectacular --validate --fail-on-warn --file tests/.artifacts/openapi.yaml
+
+test: .venv/dev
+	$(BIN)/python -m tests.run $(ARGS)
+
+.venv/bin/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "Waystation needs Python 3.11; set PYTHON= to one."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv; } \
+	  || { echo "This Python cannot make a virtual environment: install Debian's python3-venv."; exit 1; }
+	@command -v git >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends git; } || { echo "Install git first."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+
+.venv/runtime: requirements.txt | .venv/bin/uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.txt
+	touch $@
+
+.venv/dev: requirements-dev.txt requirements.txt | .venv/bin/uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements-dev.txt
+	touch $@
+
+clean:
+	rm -rf .venv tests/.artifacts .mypy_cache .ruff_cache

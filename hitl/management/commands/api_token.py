@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from hitl.models import ApiToken
+
+
+class Command(BaseCommand):
+    help = "Make an API token for a user and print it once, as the last word of the output. Only its digest is kept."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("user", help="the name to log in with")
+        parser.add_argument("--name", default="command line")
+        parser.add_argument("--scope", choices=ApiToken.Scope.values, default=ApiToken.Scope.WRITE)
+        parser.add_argument("--days", type=int, default=0, help="valid for so many days; 0 is without end")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = User.objects.filter(username=options["user"]).first()
+        if user is None:
+            raise CommandError(f"There is no user {options['user']!r}; no token was made.")
+        if options["days"] < 0:
+            raise CommandError("--days is a number from 0.")
+        expires_at = timezone.now() + dt.timedelta(days=options["days"]) if options["days"] else None
+        _, secret = ApiToken.make(user, name=options["name"], scope=options["scope"], expires_at=expires_at)
+        self.stdout.write(f"Token of {user.get_username()}, shown only now: {secret}")

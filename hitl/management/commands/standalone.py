@@ -1,0 +1,122 @@
+"""The embedded default: server, worker and beat in one process, on SQLite, with nothing else to install."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import socket
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+from celery import current_app
+from celery.beat import Scheduler, Service
+from celery.worker import WorkController
+from celery.worker import state as worker_state
+from channels.routing import get_default_application
+from daphne.server import Server
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from runs import services as runs
+from runs import shipped
+from runs.engine import recovery
+from runs.models import WorkOrder
+from runs.steps.samples import make_sample
+
+DEMO_USER = "reviewer"
+STOP_SECONDS = 10
+"""A step at work when the stop comes may go on so long; then it is left to the next start, which does it again from its checkpoint."""
+
+
+class Command(BaseCommand):
+    help = "Run everything in one process: web server, worker and timer, on the embedded database. Ctrl-C stops it; start it again and it goes on."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--demo", action="store_true", help="make a reviewer with a printed password, and a first work order")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if settings.REDIS_URL:
+            raise CommandError("REDIS_URL is set: run the server, workers and beat as processes of their own (see README, Production).")
+        lock = self._lock(settings.WAYSTATION_DATA)
+        self._check_port(options["host"], options["port"])
+        call_command("migrate", verbosity=0)
+        shipped.load()
+        recovery.take_back(now=timezone.now(), everything=True)  # the lock says that nobody else works here
+        base = f"http://{options['host']}:{options['port']}"
+        if options["demo"]:
+            self._demo(base)
+        else:
+            self.stdout.write(f"Waystation runs on {base}/")
+        self.stdout.flush()
+        self._serve(options["host"], options["port"])
+        lock.close()
+
+    def _lock(self, folder: Path) -> IO[str]:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / "standalone.lock", "a+")  # noqa: SIM115  # held for the life of the process
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise CommandError(f"Another Waystation already works in {folder}. Stop it, or choose another folder with DATA=.") from error
+        return lock
+
+    def _check_port(self, host: str, port: int) -> None:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                raise CommandError(f"Port {port} on {host} cannot be used ({error.strerror}). Choose another with PORT=.") from error
+
+    def _demo(self, base: str) -> None:
+        """A reviewer whose password is printed once, and one work order on a real repository; later starts make neither again."""
+        user = User.objects.filter(username=DEMO_USER).first()
+        if user is None:
+            password = secrets.token_urlsafe(9)
+            user = User.objects.create_superuser(DEMO_USER, password=password, first_name="Demo", last_name="Reviewer")
+            self.stdout.write(f"Log in as     {DEMO_USER}   password   {password}   (shown only now; change it under Admin)")
+        else:
+            self.stdout.write(f"Log in as     {DEMO_USER}   with the password of the first start; `manage.py changepassword {DEMO_USER}` sets a new one")
+        if not WorkOrder.objects.exists():
+            repository = make_sample(Path(settings.WAYSTATION_DATA) / "sample" / "celery")
+            runs.submit("repo-tidy", by=user, title="Tidy the sample repository", repository_url=str(repository), input=DEMO_INPUT)
+        self.stdout.write(f"Open          {base}{self._where_to_look()}")
+
+    def _where_to_look(self) -> str:
+        order = WorkOrder.objects.filter(latest_run__status__in=["pending", "running", "paused"]).order_by("-id").first()
+        return f"/work-orders/{order.shown_id}/" if order else "/"
+
+    def _serve(self, host: str, port: int) -> None:
+        """The server has the main thread and its signals; when it returns, the worker finishes what it can."""
+        worker = WorkController(
+            app=current_app._get_current_object(),
+            pool_cls="threads",
+            concurrency=4,
+            hostname=f"standalone@{socket.gethostname()}",
+            queues=["steps", "control"],
+            without_gossip=True,
+            without_mingle=True,
+            without_heartbeat=True,
+        )
+        beat = Service(current_app._get_current_object(), max_interval=1, scheduler_cls=Scheduler)
+        threads = [threading.Thread(target=worker.start, name="worker", daemon=True), threading.Thread(target=beat.start, name="beat", daemon=True)]
+        for thread in threads:
+            thread.start()
+        Server(get_default_application(), endpoints=[f"tcp:port={port}:interface={host}"], server_name="waystation").run()
+        self.stdout.write("Stopping: what is at work is finished or kept for the next start.")
+        self.stdout.flush()
+        beat.stop()
+        worker_state.should_stop = 0
+        threads[0].join(STOP_SECONDS)
+        if threads[0].is_alive():
+            os._exit(0)  # a step still works; its run is taken back at the next start
+
+
+DEMO_INPUT: dict[str, Any] = {}

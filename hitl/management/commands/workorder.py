@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from checkpoints import ids
+from hitl import services
+from hitl.models import Via
+from runs import services as runs
+from runs.definitions import TemplateNotFound
+from runs.models import WorkOrder
+from runs.services import InputInvalid
+from runs.states import RunEnded
+from runs.steps.sources import BadSource
+
+REFUSALS = (
+    services.NotFound,
+    services.AnswerInvalid,
+    services.AlreadyAnswered,
+    services.NotPaused,
+    services.RevisionMismatch,
+    RunEnded,
+    InputInvalid,
+    TemplateNotFound,
+    BadSource,
+)
+
+
+class Command(BaseCommand):
+    help = "Make, show and answer work orders from the shell, as a user: workorder create|show|approve|revise|cancel."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--user", required=True, help="act as this user")
+        actions = parser.add_subparsers(dest="action", required=True)
+        create = actions.add_parser("create", help="make a work order and start it; prints its id")
+        create.add_argument("repository", nargs="?", default="")
+        create.add_argument("--template", default="repo-tidy")
+        create.add_argument("--title", default="")
+        create.add_argument("--request", default="")
+        create.add_argument("--input", default="{}", help="a JSON object")
+        actions.add_parser("show", help="status, phase and the open question").add_argument("order")
+        for action in ("approve", "revise", "cancel"):
+            answer = actions.add_parser(action)
+            answer.add_argument("order")
+            if action != "cancel":
+                answer.add_argument("--revision", type=int, help="refuse unless this is the open revision")
+            if action == "revise":
+                answer.add_argument("feedback")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = User.objects.filter(username=options["user"], is_active=True).first()
+        if user is None:
+            raise CommandError(f"There is no active user {options['user']!r}.")
+        try:
+            if options["action"] == "create":
+                self._create(user, options)
+            else:
+                self._on_order(user, options)
+        except REFUSALS as error:
+            raise CommandError(str(error)) from error
+
+    def _create(self, user: User, options: dict[str, Any]) -> None:
+        try:
+            values = json.loads(options["input"])
+        except ValueError as error:
+            raise CommandError(f"--input is no JSON: {error}") from error
+        if not isinstance(values, dict):
+            raise CommandError("--input is a JSON object, such as '{\"rules\": \"F401\"}'.")
+        order = runs.submit(
+            options["template"], by=user, title=options["title"], request=options["request"], input=values, repository_url=options["repository"]
+        )
+        self.stdout.write(order.shown_id)
+
+    def _on_order(self, user: User, options: dict[str, Any]) -> None:
+        try:
+            order_id = ids.parse("wo", options["order"])
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+        action = options["action"]
+        if action == "show":
+            self._show(services.find_order(order_id, by=user))
+        elif action == "cancel":
+            services.cancel_order(order_id, by=user, via=Via.COMMAND)
+            self.stdout.write("Cancelled.")
+        else:
+            revision, feedback = options["revision"], options.get("feedback") or ""
+            services.answer_order(order_id, action=action, by=user, via=Via.COMMAND, feedback=feedback, revision=revision)
+            self.stdout.write("Recorded; the run goes on." if action == "approve" else "Recorded; the step runs again with your feedback.")
+
+    def _show(self, order: WorkOrder) -> None:
+        pause = services.open_pause(order)
+        facts = {
+            "id": order.shown_id,
+            "title": order.title,
+            "status": order.status,
+            "phase": order.phase,
+            "repository": order.repository_url,
+            "branch": order.branch,
+            "error": order.latest_run.error if order.latest_run else "",
+            "commits": order.outputs.get("git_commit_count", 0),
+            "question": f"{pause.question} (revision {pause.revision})" if pause else "",
+        }
+        for name, value in facts.items():
+            if value != "":
+                self.stdout.write(f"{name:<11} {value}")
+        if pause:
+            self.stdout.write(f"\n{pause.content}")

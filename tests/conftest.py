@@ -1,0 +1,127 @@
+"""Fixtures: the people of every test, tiny workflows, and a hand that drives runs as a worker would."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from rest_framework.test import APIClient
+
+from checkpoints.models import Event
+from hitl.models import ApiToken
+from runs import shipped
+from runs import services as runs
+from runs.engine.advance import advance
+from runs.models import Pause, WorkOrder
+from tests import steps  # registers the test steps
+
+
+@pytest.fixture
+def committing(django_capture_on_commit_callbacks: Any) -> Any:
+    """`with committing():` runs what was scheduled for after the commit."""
+    return partial(django_capture_on_commit_callbacks, execute=True)
+
+
+@pytest.fixture
+def team(db: None) -> Group:
+    return Group.objects.create(name="platform")
+
+
+@pytest.fixture
+def ana(team: Group) -> User:
+    """Asks for work; in the team."""
+    user = User.objects.create_user("ana", password="ana's long password", first_name="Ana", last_name="Ruiz")
+    user.groups.add(team)
+    return user
+
+
+@pytest.fixture
+def ben(team: Group) -> User:
+    """Reviews; in the team."""
+    user = User.objects.create_user("ben", password="ben's long password", first_name="Ben")
+    user.groups.add(team)
+    return user
+
+
+@pytest.fixture
+def zoe(db: None) -> User:
+    """A stranger: logged in, but neither owner nor in the team."""
+    return User.objects.create_user("zoe", password="zoe's long password")
+
+
+@pytest.fixture
+def templates(db: None, settings: Any, tmp_path: Path) -> None:
+    """The shipped templates, and small ones on steps that need no repository."""
+    settings.WAYSTATION_DATA = tmp_path / "data"
+    settings.WAYSTATION_REPOSITORIES = [tmp_path]
+    shipped.load()
+    steps.load()
+
+
+@pytest.fixture
+def make_order(templates: None, ana: User, team: Group) -> Callable[..., WorkOrder]:
+    """A work order of a small template, owned by Ana, seen by her team."""
+
+    def make(template: str = "writing", **kwargs: Any) -> WorkOrder:
+        return fresh(runs.submit(template, by=kwargs.pop("by", ana), team=kwargs.pop("team", team), **kwargs))
+
+    return make
+
+
+def fresh(order: WorkOrder) -> WorkOrder:
+    return WorkOrder.objects.shown().get(pk=order.pk)
+
+
+def drive(order: WorkOrder) -> WorkOrder:
+    """Let a worker take the order's run as far as it goes."""
+    run_id = WorkOrder.objects.values_list("latest_run", flat=True).get(pk=order.pk)
+    assert isinstance(run_id, uuid.UUID)
+    while advance(run_id, budget=60):
+        pass
+    return fresh(order)
+
+
+def pause_of(order: WorkOrder) -> Pause:
+    return Pause.objects.open().get(run__thread=order.thread_id)
+
+
+def kinds(order: WorkOrder) -> list[str]:
+    return list(Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("kind", flat=True))
+
+
+def log_lines(order: WorkOrder) -> list[str]:
+    return [event.data["message"] for event in Event.objects.filter(thread=order.thread_id, kind="log").order_by("seq")]
+
+
+@pytest.fixture
+def paused(make_order: Callable[..., WorkOrder]) -> WorkOrder:
+    """An order that waits for its plan's approval."""
+    return drive(make_order())
+
+
+@pytest.fixture
+def page(ana: User) -> Client:
+    """Ana's browser, without JavaScript."""
+    client = Client()
+    client.force_login(ana)
+    return client
+
+
+@pytest.fixture
+def api() -> Callable[[User], APIClient]:
+    """A REST client that acts as a user by token."""
+
+    def make(user: User) -> APIClient:
+        client = APIClient()
+        client.credentials(HTTP_AUTHORIZATION=f"Bearer {ApiToken.make(user, name='test')[1]}")
+        return client
+
+    return make
+
+
