@@ -5,10 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 MAX_DEPTH = 60
+MAX_BITS = 4096
+"""Of a whole number: Python itself reads and writes no more than 4300 digits."""
+SPLIT = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+"""Two code points that JSON reads back as one."""
+UNREADABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class NotJson(Exception):
@@ -22,8 +28,13 @@ def check(value: Any, path: str = "state", depth: int = 0) -> None:
     if depth > MAX_DEPTH:
         raise NotJson(f"{path} is nested deeper than {MAX_DEPTH} levels")
     match value:
-        case None | bool() | int() | str():
+        case None | bool():
             return
+        case int():
+            if value.bit_length() > MAX_BITS:
+                raise NotJson(f"{path} is a number of more than {MAX_BITS} bits")
+        case str():
+            _check_text(value, path)
         case float():
             if not math.isfinite(value):
                 raise NotJson(f"{path} is {value}, which JSON cannot hold")
@@ -31,12 +42,23 @@ def check(value: Any, path: str = "state", depth: int = 0) -> None:
             for key, item in value.items():
                 if type(key) is not str:
                     raise NotJson(f"{path} has the key {key!r}, which is no text")
+                _check_text(key, f"a key of {path}")
                 check(item, f"{path}.{key}", depth + 1)
         case list():
             for index, item in enumerate(value):
                 check(item, f"{path}[{index}]", depth + 1)
         case _:
             raise NotJson(f"{path} is a {type(value).__name__}, which JSON cannot hold")
+
+
+def _check_text(text: str, path: str) -> None:
+    if not text.isascii() and SPLIT.search(text):
+        raise NotJson(f"{path} holds a character in two halves (a surrogate pair), which JSON would join")
+
+
+def readable(text: str) -> str:
+    """`text` with a replacement sign for what no text column takes and no client reads: NUL, and bytes that were no UTF-8."""
+    return UNREADABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def encode(value: Any) -> str:
@@ -52,9 +74,14 @@ def digest(text: str | bytes) -> str:
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """What turns `before` into `after`: `{"set": {key: value}, "unset": [key]}`, by top-level key."""
     return {
-        "set": {key: value for key, value in after.items() if key not in before or before[key] != value or type(before[key]) is not type(value)},
+        "set": {key: value for key, value in after.items() if key not in before or not _same(before[key], value)},
         "unset": sorted(key for key in before if key not in after),
     }
+
+
+def _same(one: Any, other: Any) -> bool:
+    """By their text: Python takes `0`, `0.0` and `False` for equal, also deep inside."""
+    return one is other or (one == other and encode(one) == encode(other))
 
 
 def apply(before: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Any]:

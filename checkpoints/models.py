@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
@@ -14,11 +14,27 @@ from django.db.models import F, Q
 from checkpoints import codec, ids
 
 
-class JsonTextField(models.TextField):  # type: ignore[type-arg]  # generic in the stubs only
+if TYPE_CHECKING:  # generic in the stubs only
+    _TextField = models.TextField[Any, Any]
+else:
+    _TextField = models.TextField
+
+
+class JsonTextField(_TextField):
     """A JSON value kept as canonical text: never searched inside, the same bytes on every database, and fit for any string."""
 
+    if TYPE_CHECKING:
+        _pyi_private_set_type: Any
+        _pyi_private_get_type: Any
+        _pyi_lookup_exact_type: Any
+
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
-        return None if value is None else json.loads(value)
+        if value is None:
+            return None
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return Unreadable(value)  # whoever needs the value says so; the row's other columns can still be read
 
     def get_prep_value(self, value: Any) -> str | None:
         return None if value is None else codec.encode(value)
@@ -28,6 +44,12 @@ class JsonTextField(models.TextField):  # type: ignore[type-arg]  # generic in t
 
     def value_to_string(self, obj: models.Model) -> str:
         return codec.encode(self.value_from_object(obj))
+
+
+class Unreadable(str):
+    """Stored text that is no JSON any more: somebody changed it behind our back."""
+
+    __slots__ = ()
 
 
 class ThreadQuerySet(models.QuerySet["Thread"]):
@@ -56,10 +78,14 @@ class Thread(ids.Shown, models.Model):
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="threads")
-    team = models.ForeignKey(Group, models.PROTECT, null=True, blank=True, related_name="threads", help_text="Its members see and answer too.")
+    team = models.ForeignKey(
+        Group, models.PROTECT, null=True, blank=True, related_name="threads", help_text="Its members see and answer too."
+    )
     title = models.CharField(max_length=200, blank=True)
     last_seq = models.BigIntegerField(default=0, editable=False)
-    head = models.ForeignKey("Checkpoint", models.PROTECT, null=True, editable=False, related_name="+", help_text="The checkpoint a run goes on from.")
+    head = models.ForeignKey(
+        "Checkpoint", models.PROTECT, null=True, editable=False, related_name="+", help_text="The checkpoint a run goes on from."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = ThreadQuerySet.as_manager()
@@ -108,7 +134,10 @@ class Checkpoint(ids.Shown, models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(is_snapshot=True, depth=0) | Q(is_snapshot=False, depth__gt=0, parent__isnull=False), name="checkpoint_delta_has_parent"),
+            models.CheckConstraint(
+                condition=Q(is_snapshot=True, depth=0) | Q(is_snapshot=False, depth__gt=0, parent__isnull=False),
+                name="checkpoint_delta_has_parent",
+            ),
         ]
         indexes = [
             models.Index(fields=["thread", "-id"], name="checkpoint_by_thread"),  # history, latest

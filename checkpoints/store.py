@@ -34,7 +34,15 @@ class Entry:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-def save(thread_id: uuid.UUID, run_id: uuid.UUID, state: dict[str, Any], entry: Entry, *, parent: Checkpoint | None, before: dict[str, Any] | None) -> Checkpoint:
+def save(
+    thread_id: uuid.UUID,
+    run_id: uuid.UUID,
+    state: dict[str, Any],
+    entry: Entry,
+    *,
+    parent: Checkpoint | None,
+    before: dict[str, Any] | None,
+) -> Checkpoint:
     """Write a checkpoint and make it the thread's head. Call inside a transaction.
 
     `before` is the parent's state where the caller has it in hand; without it a full snapshot is written.
@@ -77,11 +85,17 @@ def load(checkpoint: Checkpoint) -> dict[str, Any]:
         deltas.append(at.body)
         assert at.parent is not None  # checkpoint_delta_has_parent
         at = at.parent
-    state: dict[str, Any] = at.body
-    for delta in reversed(deltas):
-        state = codec.apply(state, delta)
-    if codec.digest(codec.encode(state)) != checkpoint.digest:
-        raise CheckpointDamaged(f"{checkpoint.shown_id} does not match its digest; its stored bytes were changed. Nothing was resumed from it.")
+    try:
+        state: dict[str, Any] = at.body
+        for delta in reversed(deltas):
+            state = codec.apply(state, delta)
+        intact = codec.digest(codec.encode(state)) == checkpoint.digest
+    except (TypeError, KeyError, AttributeError):  # a body of another shape than we write
+        intact = False
+    if not intact:
+        raise CheckpointDamaged(
+            f"{checkpoint.shown_id} does not match its digest; its stored bytes were changed. Nothing was resumed from it."
+        )
     return state
 
 
@@ -94,7 +108,11 @@ def put_blob(content: bytes) -> str:
 
 def get_blob(key: str) -> bytes:
     """The content kept under a digest; raises Blob.DoesNotExist, or CheckpointDamaged where the bytes were changed."""
-    content = zlib.decompress(bytes(Blob.objects.get(pk=key).content))
+    stored = bytes(Blob.objects.get(pk=key).content)
+    try:
+        content = zlib.decompress(stored)
+    except zlib.error as error:
+        raise CheckpointDamaged(f"the blob {key[:12]} cannot be unpacked; its stored bytes were changed") from error
     if codec.digest(content) != key:
         raise CheckpointDamaged(f"the blob {key[:12]} does not match its digest")
     return content

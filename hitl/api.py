@@ -18,7 +18,7 @@ from checkpoints import store
 from hitl import services
 from hitl.models import Decision, Via
 from runs import services as runs
-from runs.api import NewestFirst, WorkOrderOut
+from runs.api import NewestFirst, WorkOrderOut, user_of
 from runs.models import Pause, WorkOrder
 from runs.workflows.sequence import CANCEL
 
@@ -30,6 +30,8 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     agent_work_order_id = serializers.SerializerMethodField()
     run_id = serializers.CharField(source="run.shown_id")
     pause_phase = serializers.CharField(source="phase")
+    facts = serializers.DictField(help_text="Short label → value pairs about the content.")
+    effects = serializers.ListField(child=serializers.CharField(), help_text="What approving will do outside this run.")
     pause_content = serializers.CharField(source="content", help_text="Markdown")
     pause_timestamp = serializers.DateTimeField(source="opened_at")
     resume_timestamp = serializers.DateTimeField(source="closed_at", allow_null=True)
@@ -93,14 +95,18 @@ class PauseOut(serializers.ModelSerializer[Pause]):
 
 def _decision(pause: Pause) -> Decision | None:
     """The answer of a pause whose decisions were prefetched."""
-    return next(iter(pause.decisions.all()), None)  # type: ignore[attr-defined]
+    return next(iter(pause.decisions.all()), None)
 
 
 class DecisionIn(serializers.Serializer[Any]):
     decision = serializers.CharField(max_length=64, help_text="approve, revise, cancel, or an answer of the template's own.")
     feedback = serializers.CharField(max_length=services.MAX_FEEDBACK, default="", allow_blank=True, help_text="Needed for revise.")
-    revision = serializers.IntegerField(default=None, allow_null=True, min_value=1, help_text="The revision you looked at; another one is answered 409.")
-    pause_id = serializers.CharField(default=None, allow_null=True, max_length=40, help_text="The question you looked at; another one is answered 409.")
+    revision = serializers.IntegerField(
+        default=None, allow_null=True, min_value=1, help_text="The revision you looked at; another one is answered 409."
+    )
+    pause_id = serializers.CharField(
+        default=None, allow_null=True, max_length=40, help_text="The question you looked at; another one is answered 409."
+    )
 
 
 class DecisionOut(serializers.ModelSerializer[Decision]):
@@ -110,7 +116,19 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
 
     class Meta:
         model = Decision
-        fields: ClassVar = ["id", "pause_id", "action", "feedback", "decided_by", "decided_at", "via", "revision", "content_digest", "position", "digest"]
+        fields: ClassVar = [
+            "id",
+            "pause_id",
+            "action",
+            "feedback",
+            "decided_by",
+            "decided_at",
+            "via",
+            "revision",
+            "content_digest",
+            "position",
+            "digest",
+        ]
 
 
 class Success(serializers.Serializer[Any]):
@@ -120,7 +138,7 @@ class Success(serializers.Serializer[Any]):
 class WorkOrderDetail(APIView):
     @extend_schema(operation_id="get_work_order", responses=WorkOrderOut, summary="Read a work order")
     def get(self, request: Request, order_id: UUID) -> Response:
-        return Response(WorkOrderOut(services.find_order(order_id, by=request.user)).data)  # type: ignore[arg-type]
+        return Response(WorkOrderOut(services.find_order(order_id, by=user_of(request))).data)
 
 
 class PauseState(APIView):
@@ -133,7 +151,7 @@ class PauseState(APIView):
         summary="What the work order waits for",
     )
     def get(self, request: Request, order_id: UUID) -> HttpResponseBase:
-        order = services.find_order(order_id, by=request.user)  # type: ignore[arg-type]
+        order = services.find_order(order_id, by=user_of(request))
         etag = f'"{order.thread.last_seq}"'
         response = get_conditional_response(request._request, etag=etag)  # only 304 or 412 come back here
         if response is None:
@@ -160,7 +178,13 @@ class Resume(APIView):
         data.is_valid(raise_exception=True)
         values = data.validated_data
         services.answer_order(
-            order_id, by=request.user, via=Via.REST, action=values["decision"], feedback=values["feedback"], revision=values["revision"], pause_id=values["pause_id"]  # type: ignore[arg-type]
+            order_id,
+            by=user_of(request),
+            via=Via.REST,
+            action=values["decision"],
+            feedback=values["feedback"],
+            revision=values["revision"],
+            pause_id=values["pause_id"],
         )
         return Response({"success": True})
 
@@ -168,15 +192,20 @@ class Resume(APIView):
 class Cancel(APIView):
     @extend_schema(operation_id="cancel_work_order", request=None, responses={200: Success}, summary="End a work order")
     def post(self, request: Request, order_id: UUID) -> Response:
-        services.cancel_order(order_id, by=request.user, via=Via.REST)  # type: ignore[arg-type]
+        services.cancel_order(order_id, by=user_of(request), via=Via.REST)
         return Response({"success": True})
 
 
 class Retry(APIView):
-    @extend_schema(operation_id="retry_work_order", request=None, responses={200: WorkOrderOut}, summary="Go on with a failed work order from its last good checkpoint")
+    @extend_schema(
+        operation_id="retry_work_order",
+        request=None,
+        responses={200: WorkOrderOut},
+        summary="Go on with a failed work order from its last good checkpoint",
+    )
     def post(self, request: Request, order_id: UUID) -> Response:
-        order = services.find_order(order_id, by=request.user)  # type: ignore[arg-type]
-        runs.retry(order.pk, by=request.user)  # type: ignore[arg-type]
+        order = services.find_order(order_id, by=user_of(request))
+        runs.retry(order.pk, by=user_of(request))
         return Response(WorkOrderOut(WorkOrder.objects.shown().get(pk=order.pk)).data)
 
 
@@ -218,6 +247,11 @@ class Decisions(APIView):
         data.is_valid(raise_exception=True)
         values = data.validated_data
         decision = services.decide(
-            pause_id, action=values["decision"], by=request.user, via=Via.REST, feedback=values["feedback"], revision=values["revision"]  # type: ignore[arg-type]
+            pause_id,
+            action=values["decision"],
+            by=user_of(request),
+            via=Via.REST,
+            feedback=values["feedback"],
+            revision=values["revision"],
         )
         return Response(DecisionOut(decision).data, status=201)

@@ -24,9 +24,19 @@ class WorkOrderForm(forms.Form):
     """The fields of every work order, and those of the template's input schema under names that start with `input.`."""
 
     title = forms.CharField(max_length=200, required=False, help_text="Left empty, it is named after the template and the repository.")
-    request = forms.CharField(max_length=20_000, required=False, label="Request", widget=forms.Textarea(attrs={"rows": 3}), help_text="What is asked for, in your words.")
-    repository_url = forms.CharField(max_length=500, label="Repository", help_text="A local path in an allowed folder, or a URL of an allowed host.")
-    team = forms.ModelChoiceField(Group.objects.none(), required=False, empty_label="Only me", help_text="Its members see the order and may answer.")
+    request = forms.CharField(
+        max_length=20_000,
+        required=False,
+        label="Request",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="What is asked for, in your words.",
+    )
+    repository_url = forms.CharField(
+        max_length=500, label="Repository", help_text="A local path in an allowed folder, or a URL of an allowed host."
+    )
+    team = forms.ModelChoiceField(
+        Group.objects.none(), required=False, empty_label="Only me", help_text="Its members see the order and may answer."
+    )
 
     def __init__(self, *args: Any, template: Template, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -73,7 +83,10 @@ def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
         case {"type": "boolean"}:
             return forms.BooleanField(**{**common, "required": False})
         case {"enum": [*values]}:
-            return forms.ChoiceField(choices=[("", "—"), *((value, value) for value in values)] if not required else [(value, value) for value in values], **common)
+            return forms.ChoiceField(
+                choices=[("", "—"), *((value, value) for value in values)] if not required else [(value, value) for value in values],
+                **common,
+            )
         case {"type": "integer"}:
             return forms.IntegerField(min_value=part.get("minimum"), max_value=part.get("maximum"), **common)
         case {"type": "number"}:

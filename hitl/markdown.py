@@ -13,6 +13,10 @@ TAGS = set("p br hr h1 h2 h3 h4 h5 h6 ul ol li strong em s code pre blockquote t
 def render(text: str) -> SafeString:
     """Rendered and sanitised: no raw HTML, no images, links only to http(s) and mail, without referrer."""
     html = nh3.clean(
-        _parser.render(text), tags=TAGS, attributes={"a": {"href"}}, url_schemes={"http", "https", "mailto"}, link_rel="noopener noreferrer nofollow"
+        _parser.render(text),
+        tags=TAGS,
+        attributes={"a": {"href"}},
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
     )
     return mark_safe(html)  # noqa: S308  # cleaned on the line above

@@ -129,5 +129,3 @@ class ApiToken(models.Model):
 
 def ledger_name(team_id: int | None, owner_id: int) -> str:
     return f"team:{team_id}" if team_id else f"user:{owner_id}"
-
-

@@ -10,6 +10,7 @@ from django.db.models import F
 from django.utils import timezone
 from django.utils.formats import date_format
 
+from checkpoints import codec
 from hitl.models import Decision, Ledger, Via, ledger_name
 from runs import services as runs
 from runs.models import Pause, WorkOrder
@@ -33,7 +34,9 @@ class AnswerInvalid(Exception):
     code = "answer_invalid"
 
     def __init__(self, errors: dict[str, list[str]], code: str = "answer_invalid") -> None:
-        super().__init__("Nothing was decided; the question is still open. " + " ".join(text for texts in errors.values() for text in texts))
+        super().__init__(
+            "Nothing was decided; the question is still open. " + " ".join(text for texts in errors.values() for text in texts)
+        )
         self.errors = errors
         self.code = code
 
@@ -53,7 +56,9 @@ class RevisionMismatch(Exception):
     code = "revision_mismatch"
 
     def __init__(self, pause: Pause) -> None:
-        super().__init__(f"The question is at revision {pause.revision} by now. Look at the new content before you answer; nothing was decided.")
+        super().__init__(
+            f"The question is at revision {pause.revision} by now. Look at the new content before you answer; nothing was decided."
+        )
         self.pause = pause
 
 
@@ -93,10 +98,14 @@ def _check(pause: Pause, action: str, feedback: str) -> None:
         raise AnswerInvalid({"decision": [f"{action[:60]!r} is no answer here. Answers are: {known}."]}, code="unknown_answer")
     if len(feedback) > MAX_FEEDBACK:
         raise AnswerInvalid({"feedback": [f"Feedback may have up to {MAX_FEEDBACK} characters; this has {len(feedback)}."]})
+    if feedback != codec.readable(feedback):
+        raise AnswerInvalid({"feedback": ["The feedback holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."]})
     if action == REVISE and not feedback:
         raise AnswerInvalid({"feedback": ["Say what should change: a revision needs feedback."]}, code="feedback_required")
     if action == REVISE and not pause.may_revise:
-        raise AnswerInvalid({"decision": [f"This was sent back {pause.max_revisions} times already. Approve it or cancel."]}, code="revisions_exhausted")
+        raise AnswerInvalid(
+            {"decision": [f"This was sent back {pause.max_revisions} times already. Approve it or cancel."]}, code="revisions_exhausted"
+        )
 
 
 @transaction.atomic(durable=True)
@@ -105,7 +114,14 @@ def _record(pause: Pause, *, action: str, by: User, via: Via, feedback: str) -> 
     closed = runs.close_pause(pause.pk, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED)
     decision = _append(closed, action=action, by=by, via=via, feedback=feedback)
     name = by.get_full_name() or by.get_username()
-    answer = {"decision_id": decision.shown_id, "decision": action, "feedback": feedback, "by": name, "via": via, "revision": closed.revision}
+    answer = {
+        "decision_id": decision.shown_id,
+        "decision": action,
+        "feedback": feedback,
+        "by": name,
+        "via": via,
+        "revision": closed.revision,
+    }
     if action == CANCEL:
         runs.cancel_paused(closed, by=name, answer=answer)
     else:
@@ -145,7 +161,9 @@ class NotPaused(Exception):
     code = "not_paused"
 
 
-def answer_order(order_id: uuid.UUID, *, action: str, by: User, via: Via, feedback: str = "", revision: int | None = None, pause_id: str | None = None) -> Decision:
+def answer_order(
+    order_id: uuid.UUID, *, action: str, by: User, via: Via, feedback: str = "", revision: int | None = None, pause_id: str | None = None
+) -> Decision:
     """Answer the open question of a work order.
 
     Raises what `decide` raises, NotPaused where nothing is asked, RevisionMismatch where `pause_id` names another question than the open one.

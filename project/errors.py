@@ -58,7 +58,11 @@ def _extra(error: Exception) -> dict[str, Any]:
         case services.RevisionMismatch():
             return {"pause_id": error.pause.shown_id, "revision": error.pause.revision, "pause_content": error.pause.content}
         case services.AlreadyAnswered(decision=decision) if decision is not None:
-            return {"decision": decision.action, "decided_by": decision.decided_by.get_username(), "decided_at": decision.decided_at.isoformat()}
+            return {
+                "decision": decision.action,
+                "decided_by": decision.decided_by.get_username(),
+                "decided_at": decision.decided_at.isoformat(),
+            }
     return {}
 
 
@@ -68,4 +72,8 @@ def _from_drf(error: Exception, response: Response) -> tuple[str, str, dict[str,
     if isinstance(error, exceptions.APIException):
         codes = error.get_codes()
         return str(error.detail), codes if isinstance(codes, str) else "error", {}
-    return str(response.data.get("detail", "")) if isinstance(response.data, dict) else "", "not_found" if response.status_code == 404 else "forbidden", {}
+    return (
+        str(response.data.get("detail", "")) if isinstance(response.data, dict) else "",
+        "not_found" if response.status_code == 404 else "forbidden",
+        {},
+    )

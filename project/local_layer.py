@@ -17,7 +17,7 @@ from channels.layers import BaseChannelLayer
 Inbox = tuple[asyncio.AbstractEventLoop, "asyncio.Queue[dict[str, Any]]"]
 
 
-class LocalChannelLayer(BaseChannelLayer):  # type: ignore[misc]
+class LocalChannelLayer(BaseChannelLayer):
     """Messages are hints: a full channel drops them."""
 
     extensions = ["groups"]

@@ -13,7 +13,9 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 WAYSTATION_DATA = Path(env.text("WAYSTATION_DATA", str(BASE_DIR / "data"))).resolve()
 """Folder of everything that is kept outside the database: workspaces, the sample repository, the embedded database, the secret key."""
-WAYSTATION_REPOSITORIES = [Path(folder).expanduser() for folder in env.items("WAYSTATION_REPOSITORIES", separator=":")] + [WAYSTATION_DATA / "sample"]
+WAYSTATION_REPOSITORIES = [Path(folder).expanduser() for folder in env.items("WAYSTATION_REPOSITORIES", separator=":")] + [
+    WAYSTATION_DATA / "sample"
+]
 """Folders in which local repositories may lie; work orders reach no other local path."""
 WAYSTATION_GIT_SCHEMES = env.items("WAYSTATION_GIT_SCHEMES", "https")
 WAYSTATION_GIT_HOSTS = env.items("WAYSTATION_GIT_HOSTS", "github.com,gitlab.com,codeberg.org,bitbucket.org")
@@ -103,7 +105,11 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {"default": env.database(env.text("DATABASE_URL", f"sqlite:///{WAYSTATION_DATA / 'waystation.sqlite3'}"), pool=int(env.number("DATABASE_POOL", 0)))}
+DATABASES = {
+    "default": env.database(
+        env.text("DATABASE_URL", f"sqlite:///{WAYSTATION_DATA / 'waystation.sqlite3'}"), pool=int(env.number("DATABASE_POOL", 0))
+    )
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -143,7 +149,9 @@ WHITENOISE_USE_FINDERS = not COLLECTED
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage" if COLLECTED else "django.contrib.staticfiles.storage.StaticFilesStorage"
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if COLLECTED
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
 

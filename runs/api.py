@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from django.contrib.auth.models import Group, User
 from drf_spectacular.types import OpenApiTypes
@@ -16,6 +16,11 @@ from rest_framework.views import APIView
 
 from runs import definitions, services
 from runs.models import Template, WorkOrder
+
+
+def user_of(request: Request) -> User:
+    """Who asks; behind IsAuthenticated."""
+    return cast(User, request.user)
 
 
 class NewestFirst(CursorPagination):
@@ -32,8 +37,16 @@ class WorkOrderIn(serializers.Serializer[Any]):
     title = serializers.CharField(max_length=200, default="", allow_blank=True)
     user_request = serializers.CharField(max_length=20_000, default="", allow_blank=True, help_text="What is asked for, in words.")
     input = serializers.DictField(default=dict, help_text="Checked against the template's input schema.")
-    repository_url = serializers.CharField(max_length=500, default="", allow_blank=True, help_text="A local path in an allowed folder, or a URL of an allowed host.")
-    team = serializers.SlugRelatedField(slug_field="name", queryset=Group.objects.all(), default=None, allow_null=True, help_text="One of your groups; its members see and answer too.")
+    repository_url = serializers.CharField(
+        max_length=500, default="", allow_blank=True, help_text="A local path in an allowed folder, or a URL of an allowed host."
+    )
+    team = serializers.SlugRelatedField(
+        slug_field="name",
+        queryset=Group.objects.all(),
+        default=None,
+        allow_null=True,
+        help_text="One of your groups; its members see and answer too.",
+    )
 
     def validate_team(self, team: Group | None) -> Group | None:
         user: User = self.context["request"].user
@@ -51,6 +64,7 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
     status = serializers.ChoiceField(["pending", "running", "paused", "completed", "failed"])
     current_phase = serializers.CharField(source="phase", help_text="planning, awaiting_plan_approval, executing, …, completed")
     user_request = serializers.CharField(source="request")
+    input = serializers.DictField()
     error_message = serializers.SerializerMethodField()
     failure_code = serializers.SerializerMethodField()
     git_commit_count = serializers.SerializerMethodField()
@@ -119,13 +133,19 @@ class WorkOrders(APIView):
         request=WorkOrderIn,
         responses={201: WorkOrderOut},
         summary="Make a work order and start it",
-        examples=[OpenApiExample("Tidy", {"template": "repo-tidy", "repository_url": "https://github.com/example/project", "input": {"rules": "F401"}}, request_only=True)],
+        examples=[
+            OpenApiExample(
+                "Tidy",
+                {"template": "repo-tidy", "repository_url": "https://github.com/example/project", "input": {"rules": "F401"}},
+                request_only=True,
+            )
+        ],
     )
     def post(self, request: Request) -> Response:
         data = WorkOrderIn(data=request.data, context={"request": request})
         data.is_valid(raise_exception=True)
         values = data.validated_data
-        order = services.submit(values.pop("template"), by=request.user, request=values.pop("user_request"), **values)  # type: ignore[arg-type]
+        order = services.submit(values.pop("template"), by=user_of(request), request=values.pop("user_request"), **values)
         order = WorkOrder.objects.shown().get(pk=order.pk)
         return Response(WorkOrderOut(order).data, status=201)
 
@@ -165,7 +185,5 @@ class WorkflowTemplate(APIView):
     def put(self, request: Request, slug: str) -> Response:
         data = TemplateIn(data=request.data)
         data.is_valid(raise_exception=True)
-        template = definitions.edit_template(slug, by=request.user, **data.validated_data)
+        template = definitions.edit_template(slug, by=user_of(request), **data.validated_data)
         return Response(TemplateOut(template).data)
-
-

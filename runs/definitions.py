@@ -52,7 +52,11 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, **fields: An
         TemplateInvalid: a step names an unknown step template, a way leads nowhere, or the input schema is none.
     """
     last = Template.objects.filter(slug=slug).order_by("-version").first()
-    kept = {name: getattr(last, name) for name in ("title", "description", "input_schema", "needs_repository", "steps")} if last else {"title": slug}
+    kept = (
+        {name: getattr(last, name) for name in ("title", "description", "input_schema", "needs_repository", "steps")}
+        if last
+        else {"title": slug}
+    )
     values = {**kept, **fields}
     freeze_steps(values.get("steps", []))
     _check_schema(values.get("input_schema", {}))
@@ -71,7 +75,9 @@ def edit_step_template(slug: str, *, title: str, function: str, config: Mapping[
     last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
     if last and (last.title, last.function, last.config) == (title, function, dict(config)):
         return last
-    return StepTemplate.objects.create(slug=slug, version=last.version + 1 if last else 1, title=title, function=function, config=dict(config))
+    return StepTemplate.objects.create(
+        slug=slug, version=last.version + 1 if last else 1, title=title, function=function, config=dict(config)
+    )
 
 
 def freeze(template: Template) -> Definition:
@@ -135,7 +141,9 @@ def _check_ways(steps: Sequence[FrozenStep]) -> None:
     for step in steps:
         for name, to in [("revise", step["revise_to"]), *((choice["name"], choice["to"]) for choice in step["choices"])]:
             if to not in names:
-                raise TemplateInvalid({f"steps.{step['name']}": [f"The answer {name!r} leads to {to!r}, which is no step of this template."]})
+                raise TemplateInvalid(
+                    {f"steps.{step['name']}": [f"The answer {name!r} leads to {to!r}, which is no step of this template."]}
+                )
         if RESERVED & {choice["name"] for choice in step["choices"]}:
             raise TemplateInvalid({f"steps.{step['name']}.choices": ["approve, revise and cancel are answers already."]})
         if step["pause_after"] and not step["pause_phase"]:

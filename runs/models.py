@@ -58,7 +58,9 @@ class Template(models.Model):
     version = models.PositiveIntegerField(default=1)
     title = models.CharField(max_length=120)
     description = models.TextField(blank=True)
-    steps = models.JSONField(help_text="Ordered: step_type, step_template_slug, pause_after, pause_phase and, optionally, name, revise_to, choices, max_revisions.")
+    steps = models.JSONField(
+        help_text="Ordered: step_type, step_template_slug, pause_after, pause_phase and, optionally, name, revise_to, choices, max_revisions."
+    )
     input_schema = models.JSONField(default=dict, blank=True, help_text="JSON Schema 2020-12 of a work order's input.")
     needs_repository = models.BooleanField(default=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
@@ -102,7 +104,9 @@ class Repository(ids.Shown, models.Model):
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     name = models.CharField(max_length=120)
     url = models.CharField(max_length=500, help_text="A local path inside the allowed folders, or a remote URL of an allowed host.")
-    check_command = models.JSONField(default=list, blank=True, help_text='An argument list such as ["python", "-m", "pytest", "-q"]; never a shell string.')
+    check_command = models.JSONField(
+        default=list, blank=True, help_text='An argument list such as ["python", "-m", "pytest", "-q"]; never a shell string.'
+    )
     author = models.CharField(max_length=200, blank=True, help_text="Author of commits, Name <mail>; empty for Waystation's own.")
     use_template_execution = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -231,9 +235,18 @@ class Run(ids.Shown, models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["thread"], condition=Q(status__in=sorted(states.LIVE)), name="run_one_live_per_thread"),
-            models.CheckConstraint(condition=Q(status=RunStatus.RUNNING) | Q(lease_until__isnull=True, lease_owner=""), name="run_lease_only_while_running"),
-            models.CheckConstraint(condition=Q(status__in=sorted(states.LIVE), ended_at__isnull=True) | Q(status__in=sorted(states.ENDED), ended_at__isnull=False), name="run_ended_at_if_ended"),
-            models.CheckConstraint(condition=Q(error="") | Q(status__in=[RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.EXPIRED]), name="run_error_only_if_unsuccessful"),
+            models.CheckConstraint(
+                condition=Q(status=RunStatus.RUNNING) | Q(lease_until__isnull=True, lease_owner=""), name="run_lease_only_while_running"
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=sorted(states.LIVE), ended_at__isnull=True)
+                | Q(status__in=sorted(states.ENDED), ended_at__isnull=False),
+                name="run_ended_at_if_ended",
+            ),
+            models.CheckConstraint(
+                condition=Q(error="") | Q(status__in=[RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.EXPIRED]),
+                name="run_error_only_if_unsuccessful",
+            ),
         ]
         indexes = [
             models.Index(fields=["due_at"], condition=Q(status=RunStatus.PENDING), name="run_pending_by_due"),  # sweep: lost messages
@@ -285,7 +298,10 @@ class Pause(ids.Shown, models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["run"], condition=Q(status=PauseStatus.OPEN), name="pause_one_open_per_run"),
-            models.CheckConstraint(condition=Q(status=PauseStatus.OPEN, closed_at__isnull=True) | (~Q(status=PauseStatus.OPEN) & Q(closed_at__isnull=False)), name="pause_closed_at_if_closed"),
+            models.CheckConstraint(
+                condition=Q(status=PauseStatus.OPEN, closed_at__isnull=True) | (~Q(status=PauseStatus.OPEN) & Q(closed_at__isnull=False)),
+                name="pause_closed_at_if_closed",
+            ),
             models.CheckConstraint(condition=Q(revision__gte=1), name="pause_revision_from_one"),
         ]
         indexes = [
@@ -299,5 +315,3 @@ class Pause(ids.Shown, models.Model):
     @property
     def may_revise(self) -> bool:
         return "revise" in self.ways and self.revision <= self.max_revisions
-
-

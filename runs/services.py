@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group, User
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 from jsonschema import Draft202012Validator
 
@@ -42,7 +42,14 @@ class PauseClosed(Exception):
 
 
 def submit(
-    template: str, *, by: User, title: str = "", request: str = "", input: Mapping[str, Any] | None = None, repository_url: str = "", team: Group | None = None
+    template: str,
+    *,
+    by: User,
+    title: str = "",
+    request: str = "",
+    input: Mapping[str, Any] | None = None,
+    repository_url: str = "",
+    team: Group | None = None,
 ) -> WorkOrder:
     """Make a work order and start it.
 
@@ -82,7 +89,7 @@ def _check_repository(template: Template, url: str) -> str:
 def _create(template: Template, *, by: User, title: str, request: str, input: dict[str, Any], source: str, team: Group | None) -> WorkOrder:
     repository = Repository.objects.filter(url=source).first() if source else None
     definition = definitions.freeze(template)
-    title = title or f"{template.title}: {source.rstrip('/').rsplit('/', 1)[-1]}"[:200]
+    title = title or ": ".join(filter(None, [template.title, source.rstrip("/").rsplit("/", 1)[-1]]))[:200]
     thread = Thread.objects.create(owner=by, team=team, title=title)
     order = WorkOrder.objects.create(
         thread=thread,
@@ -103,20 +110,38 @@ def _create(template: Template, *, by: User, title: str, request: str, input: di
 
 
 def retry(order_id: uuid.UUID, *, by: User) -> Run:
-    """Go on with a work order that failed, as a new run from its last good checkpoint. Raises RunEnded where there is nothing to retry."""
-    with transaction.atomic(durable=True):
-        order = WorkOrder.objects.shown().get(pk=order_id)
-        run, head = order.latest_run, order.thread.head
-        if run is None or head is None or order.status != "failed":
-            raise RunEnded("Only a failed work order can be retried.")
-        state = store.load(head)
-        next_step = head.next_step or head.node_id
-        new = _start(order, state=state, next_step=next_step, parent=head, before=state, retry_of=run)
-        log.append(order.thread_id, new.pk, [_line(f"Retried by {by.get_username()} from step {next_step}")])
-        return new
+    """Go on with a work order that failed, as a new run from its last good checkpoint.
+
+    Raises RunEnded where there is nothing to retry, store.CheckpointDamaged where there is nothing to go on from.
+    """
+    try:
+        return _retry(order_id, by=by)
+    except IntegrityError as error:  # run_one_live_per_thread: of two retries at once one wins
+        raise RunEnded("This work order is being retried already.") from error
 
 
-def _start(order: WorkOrder, *, state: dict[str, Any], next_step: str, parent: Checkpoint | None, before: dict[str, Any] | None, retry_of: Run | None = None) -> Run:
+@transaction.atomic(durable=True)
+def _retry(order_id: uuid.UUID, *, by: User) -> Run:
+    order = WorkOrder.objects.shown().get(pk=order_id)
+    run, head = order.latest_run, order.thread.head
+    if run is None or head is None or order.status != "failed":
+        raise RunEnded("Only a failed work order can be retried.")
+    state = store.load(head)
+    next_step = head.next_step or head.node_id
+    new = _start(order, state=state, next_step=next_step, parent=head, before=state, retry_of=run)
+    log.append(order.thread_id, new.pk, [_line(f"Retried by {by.get_username()} from step {next_step}")])
+    return new
+
+
+def _start(
+    order: WorkOrder,
+    *,
+    state: dict[str, Any],
+    next_step: str,
+    parent: Checkpoint | None,
+    before: dict[str, Any] | None,
+    retry_of: Run | None = None,
+) -> Run:
     """A new run at a step, with the checkpoint it starts from. Call inside a transaction."""
     run = Run.objects.create(thread=order.thread, work_order=order, definition=order.definition, retry_of=retry_of, due_at=timezone.now())
     steps = order.definition.steps
@@ -192,7 +217,19 @@ def _end_cancelled(run: Run, *, sources: set[Any], by: str, first: list[tuple[Ev
     step = sequence.named(run.definition.steps, head.next_step or head.node_id)
     words = f"Cancelled by user at {sequence.phase_of(step['step_type'])} phase"
     Run.objects.filter(pk=run.pk).update(error=words)
-    state = store.load(head)
+    facts = [*first, _line(words, by=by), (EventKind.RUN_CANCELLED, {"error": words, "by": by})]
+    if (checkpoint := _cancelled_checkpoint(run, head)) is not None:
+        facts.append(record.created(checkpoint))
+    log.append(run.thread_id, run.pk, facts)
+    return True
+
+
+def _cancelled_checkpoint(run: Run, head: Checkpoint) -> Checkpoint | None:
+    """None where the head cannot be read: an order whose state was damaged can be cancelled all the same."""
+    try:
+        state = store.load(head)
+    except store.CheckpointDamaged:
+        return None
     entry = Entry(
         status=CheckpointStatus.CANCELLED,
         node_id=head.next_step or head.node_id,
@@ -201,10 +238,7 @@ def _end_cancelled(run: Run, *, sources: set[Any], by: str, first: list[tuple[Ev
         total_nodes=head.total_nodes,
         metadata={**head.metadata, "failure_code": FailureCode.CANCELLED_BY_USER},
     )
-    checkpoint = store.save(run.thread_id, run.pk, state, entry, parent=head, before=state)
-    facts = [*first, _line(words, by=by), (EventKind.RUN_CANCELLED, {"error": words, "by": by}), record.created(checkpoint)]
-    log.append(run.thread_id, run.pk, facts)
-    return True
+    return store.save(run.thread_id, run.pk, state, entry, parent=head, before=state)
 
 
 def _after_answer(pause: Pause, state: dict[str, Any], before: dict[str, Any], *, next_step: str, status: CheckpointStatus) -> Checkpoint:

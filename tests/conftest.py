@@ -123,5 +123,3 @@ def api() -> Callable[[User], APIClient]:
         return client
 
     return make
-
-

@@ -55,9 +55,9 @@ def install_missing() -> None:
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         sys.exit(f"The tests need {', '.join(missing)}. On Debian, as root: {words}")
     print(f"Installing {', '.join(missing)}", flush=True)
-    quiet = {"env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, "stdout": subprocess.DEVNULL}
-    subprocess.run(["apt-get", "update", "-qq"], check=True, **quiet)
-    subprocess.run([*words.split(), "-y", "-qq"], check=True, **quiet)
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update", "-qq"], [*words.split(), "-y", "-qq"]):
+        subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
 
 
 def find(program: str) -> str | None:
@@ -77,7 +77,11 @@ def postgresql(folder: Path) -> Iterator[str]:
         shutil.chown(folder, "postgres", "postgres")
         as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
     initdb = Path(server).with_name("initdb")
-    subprocess.run([*as_user, initdb, "-D", folder / "db", "-U", "waystation", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [*as_user, initdb, "-D", folder / "db", "-U", "waystation", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     # fsync=off: the files are thrown away after the run; what a power cut does is not tested here
     settings = ["-c", "fsync=off", "-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "max_connections=300"]
     with (folder.parent / "postgresql.log").open("wb") as log:
@@ -95,7 +99,8 @@ def redis(folder: Path) -> Iterator[str]:
     """A private server on a free port of the loopback; gives its URL."""
     port = free_port()
     process = subprocess.Popen(
-        ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder], stdout=subprocess.DEVNULL
+        ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder],
+        stdout=subprocess.DEVNULL,
     )
     try:
         wait_for(lambda: answers(port), "Redis", process)

@@ -28,7 +28,9 @@ def plan(state: State, context: Context) -> Outcome:
 @step("test.work")
 def work(state: State, context: Context) -> Outcome:
     called(context)
-    return Go(update={"worked": state.get("worked", 0) + 1}, report=Report(content="Worked.", patch="diff --git a/x b/x\n@@ -1 +1 @@\n-a\n+b\n"))
+    return Go(
+        update={"worked": state.get("worked", 0) + 1}, report=Report(content="Worked.", patch="diff --git a/x b/x\n@@ -1 +1 @@\n-a\n+b\n")
+    )
 
 
 @step("test.check")
@@ -76,7 +78,13 @@ def load() -> None:
             "pause_phase": "awaiting_implementation_review",
             "choices": [{"name": "skip_review", "label": "Approve and skip review", "to": "finish"}],
         },
-        {"step_type": "review", "step_template_slug": "test-check", "pause_after": True, "pause_phase": "awaiting_review_decision", "revise_to": "execute"},
+        {
+            "step_type": "review",
+            "step_template_slug": "test-check",
+            "pause_after": True,
+            "pause_phase": "awaiting_review_decision",
+            "revise_to": "execute",
+        },
         {"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish", "pause_after": False},
     ]
     straight = [{**step, "pause_after": False, "choices": []} for step in pausing]

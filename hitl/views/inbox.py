@@ -22,6 +22,8 @@ def inbox(request: HttpRequest) -> HttpResponse:
     mine = Thread.objects.visible_to(person(request))
     context = {
         "waiting": Pause.objects.open().visible_to(person(request)).shown().order_by("id")[:SHOWN],
-        "history": Decision.objects.filter(pause__run__thread__in=mine).select_related("decided_by", "pause__run__work_order").order_by("-id")[:30],
+        "history": Decision.objects.filter(pause__run__thread__in=mine)
+        .select_related("decided_by", "pause__run__work_order")
+        .order_by("-id")[:30],
     }
     return render(request, "hitl/_inbox.html" if "live" in request.GET else "hitl/inbox.html", context)

@@ -59,7 +59,9 @@ def order_new(request: HttpRequest) -> HttpResponse:
         order = _submit(template, form, person(request))
         if order is not None:
             return redirect("hitl:order", order.pk)
-    return render(request, "hitl/order_new.html", {"templates": templates, "template": template, "form": form}, status=422 if form.errors else 200)
+    return render(
+        request, "hitl/order_new.html", {"templates": templates, "template": template, "form": form}, status=422 if form.errors else 200
+    )
 
 
 def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | None:
@@ -93,10 +95,18 @@ def order(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
 def page_of(order: WorkOrder, *, form: DecisionForm | None = None, problem: str = "") -> dict[str, Any]:
     """All that the work-order page shows."""
     pause = services.open_pause(order)
-    files, hidden = patches.parse(store.get_blob(pause.patch_digest).decode("utf-8", "replace")) if pause and pause.patch_digest else ([], 0)
+    files, hidden = (
+        patches.parse(store.get_blob(pause.patch_digest).decode("utf-8", "replace")) if pause and pause.patch_digest else ([], 0)
+    )
     events = list(Event.objects.filter(thread=order.thread_id).exclude(kind=EventKind.STREAMING_CHUNK).order_by("-seq")[:TIMELINE])
     last = Decision.objects.select_related("decided_by", "pause").filter(pause__run__thread=order.thread_id).order_by("-id").first()
-    rerun = bool(last and last.action == REVISE and not pause and order.status in {"pending", "running"} and order.current_step == last.pause.ways.get(REVISE))
+    rerun = bool(
+        last
+        and last.action == REVISE
+        and not pause
+        and order.status in {"pending", "running"}
+        and order.current_step == last.pause.ways.get(REVISE)
+    )
     return {
         "order": order,
         "pause": pause,
@@ -120,7 +130,11 @@ def page_of(order: WorkOrder, *, form: DecisionForm | None = None, problem: str 
 def _ways(order: WorkOrder, pause: Pause) -> list[dict[str, str]]:
     """The answers that the template adds, and where each leads."""
     names = {step["name"]: step["title"] for step in order.definition.steps}
-    return [{"name": name, "label": pause.labels[name], "to": names.get(to, "the end")} for name, to in pause.ways.items() if name in pause.labels]
+    return [
+        {"name": name, "label": pause.labels[name], "to": names.get(to, "the end")}
+        for name, to in pause.ways.items()
+        if name in pause.labels
+    ]
 
 
 def progress(order: WorkOrder) -> list[dict[str, str]]:
@@ -136,7 +150,13 @@ def progress(order: WorkOrder) -> list[dict[str, str]]:
         parts.append({"title": step["title"], "state": work})
         if step["pause_after"]:
             waits = "now" if here and status == "paused" else state
-            parts.append({"title": sequence.HEADINGS.get(step["pause_phase"], "Answer").removeprefix("Waiting for "), "state": waits, "person": "yes"})
+            parts.append(
+                {
+                    "title": sequence.HEADINGS.get(step["pause_phase"], "Answer").removeprefix("Waiting for "),
+                    "state": waits,
+                    "person": "yes",
+                }
+            )
     return parts
 
 
@@ -153,7 +173,12 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         return _again(request, order_id, form, "Nothing was decided: the answer was incomplete.", 400)
     try:
         services.decide(
-            pause_id, action=form.cleaned_data["action"], by=person(request), via=Via.PAGE, feedback=form.cleaned_data["feedback"], revision=form.cleaned_data["revision"]
+            pause_id,
+            action=form.cleaned_data["action"],
+            by=person(request),
+            via=Via.PAGE,
+            feedback=form.cleaned_data["feedback"],
+            revision=form.cleaned_data["revision"],
         )
     except services.AnswerInvalid as error:
         return _again(request, order_id, form, str(error), 422)
@@ -209,4 +234,3 @@ def _find(order_id: uuid.UUID, request: HttpRequest) -> WorkOrder:
         return services.find_order(order_id, by=person(request))
     except services.NotFound as error:
         raise Http404(str(error)) from error
-

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 import uuid
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -74,13 +76,31 @@ def _call(held: Held) -> Outcome | Exception:
     name = held.head.next_step
     try:
         step = sequence.named(held.steps, name)
-        outcome = find(step["function"])(dict(held.state), context.build(held, step))
-        return sequence.conclude(held.steps, name, outcome)
+        with context.opened(held, step) as opened:
+            outcome = find(step["function"])(copy.deepcopy(held.state), opened)
+        return _checked(held, sequence.conclude(held.steps, name, outcome))
     except Stopped:
         raise
     except Exception as error:  # noqa: BLE001  # the one place: whatever a step raises ends in its run's record
         logger.exception("step %s of %s failed", name, held.run.shown_id)
         return error
+
+
+def _checked(held: Held, outcome: Any) -> Outcome:
+    """A step's answer, if it is one and leads to steps that there are."""
+    match outcome:
+        case Go(to=to):
+            targets = [to]
+        case Ask(ways=ways):
+            targets = list(ways.values())
+        case Done():
+            targets = []
+        case _:
+            raise TypeError(f"a step answers Go, Ask or Done, not {outcome!r:.100}")
+    for target in filter(None, targets):
+        sequence.named(held.steps, target)
+    answer: Outcome = outcome
+    return answer
 
 
 def _record(held: Held, outcome: Outcome, *, stay: bool) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from checkpoints import log, store
+from checkpoints import codec, log, store
 from checkpoints.models import Checkpoint, EventKind
 from runs.models import Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
@@ -41,14 +43,18 @@ class Held:
         if now - self.checked_at < CHECK_EVERY:
             return
         self.checked_at = now
+        self._require()
+
+    def _require(self) -> None:
         if not Run.objects.held(self.run.pk, self.epoch).exists():
             raise Stopped(f"{self.run.shown_id} was cancelled or taken over by another worker")
 
     def write_log(self, message: str, *, level: str = "info", **data: Any) -> None:
-        """A log line in its own small commit, so that it is seen while the step still works."""
+        """A log line in its own small commit, so that it is seen while the step still works. Raises Stopped where the run is not ours."""
         with transaction.atomic(durable=True):
-            line = {"message": message, "level": level, "step": self.head.next_step, **data}
+            line = {"message": codec.readable(message), "level": level, "step": self.head.next_step, **data}
             log.append(self.run.thread_id, self.run.pk, [(EventKind.LOG, line)])
+            self._require()  # after the append, which waits for whoever is ending the run just now
 
 
 def loop_num(head: Checkpoint, name: str) -> int:
@@ -56,30 +62,34 @@ def loop_num(head: Checkpoint, name: str) -> int:
     return int(head.metadata.get("loops", {}).get(name, 0)) + 1
 
 
-def build(held: Held, step: FrozenStep) -> Context:
-    """The context of the step that `held` is at."""
+@contextmanager
+def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
+    """The context of the step that `held` is at. Its workspace is given back at the end, so that the next step may have it."""
     order = order_of(held.order)
     number = loop_num(held.head, step["name"])
-    return Context(
-        run_id=held.run.shown_id,
-        step=step["name"],
-        loop_num=number,
-        key=f"{held.run.shown_id}/{step['name']}/{number}",
-        config=step["config"],
-        order=order,
-        log=held.write_log,
-        check=held.check,
-        workspace=GitWorkspace(
-            workspace_path(held.order),
-            order,
-            at=_saved(held.head),
-            limits=Limits(
-                clone_seconds=settings.WAYSTATION_CLONE_SECONDS,
-                clone_bytes=settings.WAYSTATION_CLONE_BYTES,
-                command_seconds=settings.WAYSTATION_COMMAND_SECONDS,
-            ),
+    with _workspace(held, order) as workspace:
+        yield Context(
+            run_id=held.run.shown_id,
+            step=step["name"],
+            loop_num=number,
+            key=f"{held.run.shown_id}/{step['name']}/{number}",
+            config=step["config"],
+            order=order,
+            log=held.write_log,
             check=held.check,
-        ),
+            workspace=workspace,
+        )
+
+
+def _workspace(held: Held, order: Order) -> GitWorkspace:
+    """Nothing is cloned or locked before the step asks for it."""
+    limits = Limits(
+        clone_seconds=settings.WAYSTATION_CLONE_SECONDS,
+        clone_bytes=settings.WAYSTATION_CLONE_BYTES,
+        command_seconds=settings.WAYSTATION_COMMAND_SECONDS,
+    )
+    return GitWorkspace(
+        workspace_path(held.order), order, at=_saved(held.head), limits=limits, check=held.check, protocols=settings.WAYSTATION_GIT_SCHEMES
     )
 
 
@@ -107,5 +117,3 @@ def _saved(head: Checkpoint) -> Saved | None:
         return None
     digest = git["bundle"]
     return Saved(sha=git["commit"], base=git["base"], read_bundle=lambda: store.get_blob(digest) if digest else b"")
-
-

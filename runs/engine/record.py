@@ -76,7 +76,16 @@ def ask(held: Held, outcome: Ask) -> Pause:
             (EventKind.APPROVAL_REQUESTED, asked),
             created(checkpoint),
             (EventKind.RUN_PAUSED, {"pause_id": pause.shown_id, "phase": pause.phase}),
-            (EventKind.LOG, {"message": "Workflow paused", "level": "info", "step": step["name"], "phase": pause.phase, "work_order_id": held.order.shown_id}),
+            (
+                EventKind.LOG,
+                {
+                    "message": "Workflow paused",
+                    "level": "info",
+                    "step": step["name"],
+                    "phase": pause.phase,
+                    "work_order_id": held.order.shown_id,
+                },
+            ),
         ],
     )
     live.inbox_hint_on_commit()
@@ -89,7 +98,12 @@ def done(held: Held, outcome: Done) -> None:
     _require(_fenced(held).move({RUNNING}, COMPLETED, ended_at=timezone.now(), **FREE), held)
     step = held.head.next_step
     checkpoint = _checkpoint(held, outcome.update, outcome.commit, status=CheckpointStatus.COMPLETED, next_step="")
-    facts: Facts = [_completed(step), _line("Workflow completed", step), (EventKind.RUN_COMPLETED, {"status": "success"}), created(checkpoint)]
+    facts: Facts = [
+        _completed(step),
+        _line("Workflow completed", step),
+        (EventKind.RUN_COMPLETED, {"status": "success"}),
+        created(checkpoint),
+    ]
     log.append(held.run.thread_id, held.run.pk, facts)
 
 
@@ -97,8 +111,8 @@ def done(held: Held, outcome: Done) -> None:
 def failed(held: Held, error: Exception) -> None:
     """The step failed: the run ends, its state and the step it stopped at are kept for a retry."""
     known = isinstance(error, StepFailed | codec.NotJson | store.CheckpointDamaged)
-    code = error.code if known else FailureCode.STEP_ERROR  # type: ignore[attr-defined]
-    words = str(error) if known else f"{type(error).__name__}: {error}"
+    code = error.code[:64] if known else FailureCode.STEP_ERROR  # type: ignore[attr-defined]
+    words = codec.readable(str(error) if known else f"{type(error).__name__}: {error}")
     _require(_fenced(held).move({RUNNING}, FAILED, error=words, failure_code=code, ended_at=timezone.now(), **FREE), held)
     damaged = isinstance(error, store.CheckpointDamaged)
     end_failed(held.run, held.head, None if damaged else held.state, code=code, words=words)
@@ -159,7 +173,9 @@ def _line(message: str, step: str, level: str = "info") -> tuple[EventKind, dict
     return EventKind.LOG, {"message": message, "level": level, "step": step}
 
 
-def _checkpoint(held: Held, update: Any, commit: Commit | None, *, status: CheckpointStatus, next_step: str, metadata: dict[str, Any] | None = None) -> Checkpoint:
+def _checkpoint(
+    held: Held, update: Any, commit: Commit | None, *, status: CheckpointStatus, next_step: str, metadata: dict[str, Any] | None = None
+) -> Checkpoint:
     """Merge the update, write the checkpoint and make it what `held` goes on from."""
     step = held.head.next_step
     state = {**held.state, **update}
@@ -191,19 +207,20 @@ def _git(commit: Commit) -> dict[str, str]:
 
 def _open_pause(held: Held, outcome: Ask, checkpoint: Checkpoint, step: sequence.FrozenStep) -> Pause:
     report: Report = outcome.report
-    patch = store.put_blob(report.patch.encode()) if report.patch else ""
-    facts = {label: value for label, value in report.facts.items()}
+    content = codec.readable(report.content)
+    patch = store.put_blob(codec.readable(report.patch).encode()) if report.patch else ""
+    facts = {codec.readable(label): codec.readable(value) if isinstance(value, str) else value for label, value in report.facts.items()}
     return Pause.objects.create(
         run=held.run,
         checkpoint=checkpoint,
         step=step["name"],
         phase=step["pause_phase"],
-        question=outcome.question,
-        content=report.content.replace("\x00", "\ufffd"),
+        question=codec.readable(outcome.question)[:300],
+        content=content,
         patch_digest=patch,
         facts=facts,
-        effects=list(report.effects),
-        content_digest=codec.digest(codec.encode([report.content, patch, facts])),
+        effects=[codec.readable(effect) for effect in report.effects],
+        content_digest=codec.digest(codec.encode([content, patch, facts])),
         revision=Pause.objects.filter(run=held.run, step=step["name"]).count() + 1,
         max_revisions=outcome.max_revisions,
         ways=dict(outcome.ways),

@@ -64,7 +64,6 @@ def git_environment(program: Mapping[str, str], *, file: Path, settings: Mapping
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_LITERAL_PATHSPECS": "1",
         "GIT_LFS_SKIP_SMUDGE": "1",
-        "GIT_OPTIONAL_LOCKS": "0",
         "GIT_AUTHOR_NAME": name,
         "GIT_AUTHOR_EMAIL": mail,
         "GIT_COMMITTER_NAME": name,

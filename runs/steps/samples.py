@@ -16,7 +16,7 @@ _README = """# {name} {version}, a sample for Waystation
 
 The Python source of {name} {version} as it is installed beside Waystation, under its own licence (see `LICENSE`).
 `tests` holds what it ships for testing, moved there from `celery.contrib.testing`.
-It is here to try work orders on, and for nothing else. The project itself: {home}
+It is here to try work orders on, and for nothing else. The project itself: https://pypi.org/project/{name}/
 """
 _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc")
 
@@ -51,8 +51,7 @@ def _fill(folder: Path, package: Distribution) -> None:
     shutil.move(folder / "src" / PACKAGE / "contrib" / "testing", folder / "tests")
     licence = next(path for path in package.files or [] if path.name.startswith(("LICENSE", "COPYING")) and ".dist-info" in str(path))
     shutil.copyfile(Path(str(package.locate_file(licence))), folder / "LICENSE")
-    home = package.metadata.get("Home-page") or "https://pypi.org/project/celery/"
-    (folder / "README.md").write_text(_README.format(name=PACKAGE, version=package.version, home=home))
+    (folder / "README.md").write_text(_README.format(name=PACKAGE, version=package.version))
 
 
 def _commit(folder: Path) -> None:

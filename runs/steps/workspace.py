@@ -120,7 +120,7 @@ class GitWorkspace:
         listed = b"\0".join(os.fsencode(path) for path in paths)
         self.git("reset", "-q")
         if paths:
-            self._repository.git("add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=listed)
+            self._repository.git("add", "-A", "-f", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=listed)
         if self._repository.git("diff", "--cached", "--quiet", "--no-ext-diff", fine=(0, 1)).returncode:
             self._repository.git("commit", "-q", "--no-verify", "--no-gpg-sign", "--cleanup=verbatim", "-F", "-", stdin=message.encode())
         return self.head()

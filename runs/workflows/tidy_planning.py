@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from runs.workflows.base import Context, StepFailed
 from runs.workflows.tidy_plan import SHOWN_ERRORS, SHOWN_EXAMPLES, Baseline, Plan, Rule, fix_order
 from runs.workflows.tidy_scope import Scope, covers, selectors, selects, within
-from runs.workflows.tidy_tools import Finding, Ruff, fix_rule, python_files, run_check
+from runs.workflows.tidy_tools import Finding, Ruff, fix_rule, python_files, run_check, unshowable
 
 FOLLOWERS = ("F401", "I001")  # follow from other fixes, even where they have no findings yet
 
@@ -27,6 +27,7 @@ def make_plan(ruff: Ruff, scope: Scope, tracked: Sequence[str], *, earlier: Plan
     asked = selectors(scope)
     files = python_files(ruff.context.workspace)
     found = ruff.find(asked, files)
+    found += unshowable(ruff.context.workspace, {finding.path for finding in found})
     codes = {finding.code for finding in found if finding.code}
     codes |= {follower for follower in FOLLOWERS if any(selects(selector, follower) for selector in asked)}
     # A rule without findings has no code here, but the places it was asked about are in scope all the same.

@@ -123,6 +123,12 @@ def changed_paths(workspace: Workspace) -> list[str]:
     return sorted(entry[3:] for entry in entries if entry)
 
 
+def unshowable(workspace: Workspace, paths: Collection[str]) -> list[Finding]:
+    """Files that git takes for binary, though ruff does not mind: a reviewer would not see in the patch what became of them."""
+    held = [path for path in sorted(paths) if b"\0" in (workspace.path / path).read_bytes()]
+    return [Finding(code="", name="", path=path, line=0, message="holds NUL bytes", fixable=False) for path in held]
+
+
 def fix_rule(ruff: Ruff, code: str, files: Sequence[str]) -> tuple[list[str], list[str]]:
     """Let ruff fix one rule in `files`: the paths that changed, and those put back because they no longer parsed.
 

@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runs.steps.workspace import GitWorkspace, Limits, Saved
-from runs.workflows.base import Commit, Context, Done, Go, Order, Outcome, Step
+from runs.workflows import repo_tidy
+from runs.workflows.base import Commit, Context, Done, Go, Order, Outcome, Step, StepFailed
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -67,6 +70,7 @@ class Desk:
         self.state: dict[str, Any] = {"revision_feedback": ""}
         self.commit: Commit | None = None
         self.lines: list[str] = []
+        self.text = self.patch = ""  # what tests keep of a plan's and an execution's report
         self.limits = Limits(lock_seconds=5)
 
     def workspace(self, check: Callable[[], None] = never) -> GitWorkspace:
@@ -99,3 +103,30 @@ class Desk:
 
     def read(self, name: str) -> bytes:
         return (self.path / name).read_bytes()
+
+
+UNTIDY: dict[str, str | bytes] = {
+    "src/app.py": "import os\nimport sys\nfrom typing import List, Optional\n\n\n"
+    "def names(a: Optional[List[str]]) -> bool:\n    return a == None\n",
+    "src/other.py": "import json\nimport abc\n\nprint(abc, json, '{}'.format(1))\n",
+    "tests/test_app.py": "import re\nfrom src import app\n\nassert app\n",
+    "docs/conf.py": "l = 1\n",
+    "README.md": "# Hello\n",
+}
+
+
+def codes(desk: Desk) -> dict[str, int]:
+    """Of the plan: how many fixes each rule has."""
+    return {rule["code"]: rule["fixable"] for rule in desk.state["plan"]["rules"]}
+
+
+def failure(call: Callable[..., object], *arguments: Any, **named: Any) -> StepFailed:
+    with pytest.raises(StepFailed) as failed:
+        call(*arguments, **named)
+    return failed.value
+
+
+def deliver_all(desk: Desk) -> Any:
+    for step in (repo_tidy.plan, repo_tidy.execute, repo_tidy.review, repo_tidy.deliver):
+        outcome = desk.take(step)
+    return outcome

@@ -12,8 +12,10 @@ from runs.steps.workspace import GitWorkspace, Limits
 from runs.workflows.base import StepFailed, Stopped
 from tests.runs.repositories import bare_copy, git, make_repository, never, order_for
 
-HOOKS = ["post-checkout", "pre-commit", "commit-msg", "prepare-commit-msg", "post-commit", "reference-transaction", "pre-push", "post-index-change",
-         "pre-receive", "update", "post-receive", "post-update", "fsmonitor-watchman", "post-merge"]  # fmt: skip
+HOOKS = [
+    *("post-checkout", "pre-commit", "commit-msg", "prepare-commit-msg", "post-commit", "reference-transaction", "pre-push", "post-merge"),
+    *("post-index-change", "pre-receive", "update", "post-receive", "post-update", "fsmonitor-watchman"),
+]
 
 
 @pytest.fixture
@@ -47,12 +49,12 @@ def set_traps(git_dir, trap):
         shutil.copy(trap, git_dir / "hooks" / name)
     with (git_dir / "config").open("a") as config:
         config.write(
-            f'[core]\n\tfsmonitor = {trap}\n\thooksPath = {git_dir}/hooks\n\tsshCommand = {trap}\n\tpager = {trap}\n\teditor = {trap}\n'
+            f"[core]\n\tfsmonitor = {trap}\n\thooksPath = {git_dir}/hooks\n\tsshCommand = {trap}\n\tpager = {trap}\n\teditor = {trap}\n"
             f'[filter "evil"]\n\tclean = {trap}\n\tsmudge = {trap}\n\trequired = true\n'
             f'[diff]\n\texternal = {trap}\n[diff "evil"]\n\ttextconv = {trap}\n\tcommand = {trap}\n'
-            f'[merge "evil"]\n\tdriver = {trap}\n[gpg]\n\tprogram = {trap}\n[commit]\n\tgpgsign = true\n[uploadpack]\n\tpackObjectsHook = {trap}\n'
-            f'[alias]\n\tstatus = !{trap}\n[credential]\n\thelper = !{trap}\n'
-        )  # fmt: skip
+            f'[merge "evil"]\n\tdriver = {trap}\n[gpg]\n\tprogram = {trap}\n[commit]\n\tgpgsign = true\n'
+            f"[uploadpack]\n\tpackObjectsHook = {trap}\n[alias]\n\tstatus = !{trap}\n[credential]\n\thelper = !{trap}\n"
+        )
 
 
 def use_all_of_it(workspace):
@@ -109,7 +111,11 @@ def test_a_clone_shares_no_files_with_its_origin(origin, workspace):
 
 
 def test_line_ends_and_bytes_are_the_commits_own(tmp_path):
-    files = {"crlf.py": b"a = 1\r\n", "latin.py": b"# -*- coding: latin-1 -*-\nx = '\xe9'\n", ".gitattributes": "*.py text eol=lf ident working-tree-encoding=UTF-16\n"}
+    files: dict[str, str | bytes] = {
+        "crlf.py": b"a = 1\r\n",
+        "latin.py": b"# -*- coding: latin-1 -*-\nx = '\xe9'\n",
+        ".gitattributes": "*.py text eol=lf ident working-tree-encoding=UTF-16\n",
+    }
     origin = tmp_path / "origin"
     make_repository(origin, {name: files[name] for name in ("crlf.py", "latin.py")})
     (origin / ".git" / "info" / "attributes").write_text("* -text -working-tree-encoding\n")

@@ -83,7 +83,9 @@ class Command(BaseCommand):
             user = User.objects.create_superuser(DEMO_USER, password=password, first_name="Demo", last_name="Reviewer")
             self.stdout.write(f"Log in as     {DEMO_USER}   password   {password}   (shown only now; change it under Admin)")
         else:
-            self.stdout.write(f"Log in as     {DEMO_USER}   with the password of the first start; `manage.py changepassword {DEMO_USER}` sets a new one")
+            self.stdout.write(
+                f"Log in as     {DEMO_USER}   with the password of the first start; `manage.py changepassword {DEMO_USER}` sets a new one"
+            )
         if not WorkOrder.objects.exists():
             repository = make_sample(Path(settings.WAYSTATION_DATA) / "sample" / "celery")
             runs.submit("repo-tidy", by=user, title="Tidy the sample repository", repository_url=str(repository), input=DEMO_INPUT)
@@ -95,8 +97,9 @@ class Command(BaseCommand):
 
     def _serve(self, host: str, port: int) -> None:
         """The server has the main thread and its signals; when it returns, the worker finishes what it can."""
+        application: Any = current_app
         worker = WorkController(
-            app=current_app._get_current_object(),
+            app=application,
             pool_cls="threads",
             concurrency=4,
             hostname=f"standalone@{socket.gethostname()}",
@@ -105,15 +108,19 @@ class Command(BaseCommand):
             without_mingle=True,
             without_heartbeat=True,
         )
-        beat = Service(current_app._get_current_object(), max_interval=1, scheduler_cls=Scheduler)
-        threads = [threading.Thread(target=worker.start, name="worker", daemon=True), threading.Thread(target=beat.start, name="beat", daemon=True)]
+        beat = Service(application, max_interval=1, scheduler_cls=Scheduler)
+        threads = [
+            threading.Thread(target=worker.start, name="worker", daemon=True),
+            threading.Thread(target=beat.start, name="beat", daemon=True),
+        ]
         for thread in threads:
             thread.start()
-        Server(get_default_application(), endpoints=[f"tcp:port={port}:interface={host}"], server_name="waystation").run()
+        server: Any = Server
+        server(get_default_application(), endpoints=[f"tcp:port={port}:interface={host}"], server_name="waystation").run()
         self.stdout.write("Stopping: what is at work is finished or kept for the next start.")
         self.stdout.flush()
         beat.stop()
-        worker_state.should_stop = 0
+        worker_state.should_stop = 0  # type: ignore[assignment]  # the stubs know only None
         threads[0].join(STOP_SECONDS)
         if threads[0].is_alive():
             os._exit(0)  # a step still works; its run is taken back at the next start

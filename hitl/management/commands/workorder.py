@@ -68,9 +68,14 @@ class Command(BaseCommand):
         except ValueError as error:
             raise CommandError(f"--input is no JSON: {error}") from error
         if not isinstance(values, dict):
-            raise CommandError("--input is a JSON object, such as '{\"rules\": \"F401\"}'.")
+            raise CommandError('--input is a JSON object, such as \'{"rules": "F401"}\'.')
         order = runs.submit(
-            options["template"], by=user, title=options["title"], request=options["request"], input=values, repository_url=options["repository"]
+            options["template"],
+            by=user,
+            title=options["title"],
+            request=options["request"],
+            input=values,
+            repository_url=options["repository"],
         )
         self.stdout.write(order.shown_id)
 

@@ -1,0 +1,62 @@
+"""For tests that look at the whole database, or at it from several threads."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import connection
+
+APART = {"hitl.ApiToken": {"last_used_at"}, "auth.User": {"last_login"}}
+"""Fields that reading may touch."""
+
+
+@pytest.fixture
+def file_database(transactional_db: None, tmp_path: Path) -> Iterator[None]:
+    """On SQLite, a database in a file as in production: the tests' own lies in memory, where two connections cannot wait for each other."""
+    if connection.vendor != "sqlite":
+        yield
+        return
+    connection.ensure_connection()
+    memory, name = connection.connection, connection.settings_dict["NAME"]
+    copy = sqlite3.connect(tmp_path / "waystation.sqlite3")
+    memory.backup(copy)
+    copy.close()
+    connection.connection = None
+    connection.settings_dict["NAME"] = str(tmp_path / "waystation.sqlite3")
+    yield
+    connection.close()
+    connection.settings_dict["NAME"] = name
+    connection.connection = memory
+
+
+def at_once(*jobs: Callable[[], Any]) -> list[Any]:
+    """Run jobs at the same moment, each in a thread with a connection of its own; give what they return or raise."""
+    start = threading.Barrier(len(jobs))
+
+    def run(job: Callable[[], Any]) -> Any:
+        try:
+            start.wait(10)
+            return job()
+        except Exception as error:  # noqa: BLE001  # the test looks at what each job ended with
+            return error
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        return list(pool.map(run, jobs))
+
+
+def rows() -> dict[str, list[dict[str, Any]]]:
+    """Every row of every table, to compare before and after."""
+    found = {}
+    for model in apps.get_models():
+        fields = [field.attname for field in model._meta.concrete_fields if field.name not in APART.get(model._meta.label, set())]
+        found[model._meta.label] = list(model._default_manager.order_by("pk").values(*fields))
+    return found

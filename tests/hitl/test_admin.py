@@ -1,0 +1,557 @@
+"""The admin: forensics that change nothing, and actions that answer through the services."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Permission, User
+from django.contrib.messages import get_messages
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from checkpoints import ids, store
+from checkpoints.models import Checkpoint, Thread
+from hitl import services
+from hitl.models import ApiToken, Decision, Via
+from runs import definitions
+from runs.models import Pause, Repository, Run, Template
+from tests.conftest import drive, fresh, kinds, pause_of
+from tests.runs.repositories import make_repository
+
+pytestmark = pytest.mark.django_db
+
+READ_ONLY = [
+    "checkpoints_thread", "checkpoints_checkpoint", "checkpoints_event", "runs_steptemplate", "runs_definition", "runs_run", "runs_pause",
+    "runs_workorder", "hitl_decision", "hitl_ledger",
+]  # fmt: skip
+
+
+def client_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def staff(name: str, *rights: str) -> User:
+    """A member of staff with rights such as `runs.view_pause`."""
+    user = User.objects.create_user(name, is_staff=True)
+    for right in rights:
+        label, codename = right.split(".")
+        user.user_permissions.add(Permission.objects.get(content_type__app_label=label, codename=codename))
+    return user
+
+
+@pytest.fixture
+def root(db):
+    return User.objects.create_superuser("root")
+
+
+@pytest.fixture
+def desk(root):
+    """A superuser's browser."""
+    return client_of(root)
+
+
+def list_of(page):
+    return reverse(f"admin:{page}_changelist")
+
+
+def page_of(page, key):
+    return reverse(f"admin:{page}_change", args=[key])
+
+
+def said(response):
+    """Level and words of the messages, which are read by that."""
+    response.client.cookies.pop("messages", None)
+    return [(message.level_tag, str(message)) for message in get_messages(response.wsgi_request)]
+
+
+def ask(client, page, action, *rows, **filters):
+    """Choose an action for rows, as the list does."""
+    return client.post(
+        list_of(page), {"action": action, "index": "0", "select_across": "0", "_selected_action": [row.pk for row in rows]}, **filters
+    )
+
+
+def confirm(client, page, action, *rows, **fields):
+    """Press "Yes" on the page that asks."""
+    seen = {f"revision_{row.shown_id}": row.revision for row in rows if isinstance(row, Pause)}
+    return client.post(
+        list_of(page), {"action": action, "confirmed": "yes", "_selected_action": [row.pk for row in rows], **seen, **fields}
+    )
+
+
+@pytest.fixture
+def one_of_each(paused, root, ana):
+    """A row of every registered model, and a page's key for each."""
+    ApiToken.make(ana, name="a program")
+    Repository.objects.create(name="one", url="/somewhere")
+    services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+    drive(paused)
+
+
+# Looking
+
+
+def test_every_list_and_every_page_opens_for_a_superuser(one_of_each, desk):
+    for model, model_admin in admin.site._registry.items():
+        page = f"{model_admin.opts.app_label}_{model_admin.opts.model_name}"
+        row = model._default_manager.order_by("pk").last()
+        assert row is not None or page == "auth_group", page
+        assert desk.get(list_of(page)).status_code == 200, page
+        assert desk.get(page_of(page, row.pk)).status_code == 200, page
+    assert desk.get(reverse("admin:index")).status_code == 200
+
+
+@pytest.mark.parametrize("page", READ_ONLY)
+def test_nothing_that_was_recorded_can_be_added_changed_or_deleted(page, one_of_each, desk):
+    model_admin = next(one for model, one in admin.site._registry.items() if f"{model._meta.app_label}_{model._meta.model_name}" == page)
+    row = model_admin.model._default_manager.order_by("pk").last()
+    count = model_admin.model._default_manager.count()
+    assert desk.get(reverse(f"admin:{page}_add")).status_code == 403
+    assert desk.post(reverse(f"admin:{page}_add"), {}).status_code == 403
+    assert desk.post(page_of(page, row.pk), {"title": "forged", "_save": "1"}).status_code == 403
+    assert desk.post(reverse(f"admin:{page}_delete", args=[row.pk]), {"post": "yes"}).status_code == 403
+    assert "delete_selected" not in desk.get(list_of(page)).text
+    desk.post(list_of(page), {"action": "delete_selected", "index": "0", "_selected_action": [row.pk], "post": "yes"})
+    assert model_admin.model._default_manager.count() == count
+
+
+def test_the_number_of_queries_of_a_list_does_not_grow_with_its_rows(one_of_each, make_order, desk, ana):
+    def queries():
+        counts = {}
+        for page in [*READ_ONLY, "runs_template", "hitl_apitoken", "auth_user"]:
+            with CaptureQueriesContext(
+                connection,
+            ) as captured:
+                desk.get(list_of(page))
+            counts[page] = len(captured)
+        return counts
+
+    before = queries()
+    for number in range(4):
+        order = drive(make_order())
+        services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+        drive(order)
+        ApiToken.make(ana, name=str(number))
+    assert queries() == before
+    assert max(before.values()) <= 8
+
+
+@pytest.mark.parametrize(
+    ("page", "found_by"),
+    [
+        ("checkpoints_thread", ["thread", "order", "run"]),
+        ("checkpoints_checkpoint", ["checkpoint", "thread", "run"]),
+        ("checkpoints_event", ["thread", "run"]),
+        ("runs_workorder", ["order", "thread", "run", "pause"]),
+        ("runs_run", ["run", "thread", "order", "pause"]),
+        ("runs_pause", ["pause", "run", "thread", "order", "checkpoint"]),
+        ("hitl_decision", ["decision", "pause", "run", "thread"]),
+    ],
+)
+def test_rows_are_found_by_the_ids_that_people_see(page, found_by, make_order, desk, ana):
+    order, other = drive(make_order()), drive(make_order())
+    pause = pause_of(order)
+    decision = services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
+    services.decide(pause_of(other).pk, action="cancel", by=ana, via=Via.PAGE)
+    order = fresh(order)
+    rows = {
+        "thread": order.thread,
+        "order": order,
+        "run": order.latest_run,
+        "checkpoint": pause.checkpoint,
+        "pause": pause,
+        "decision": decision,
+    }
+    for name in found_by:
+        found = desk.get(list_of(page), {"q": rows[name].shown_id}).context["cl"].result_list
+        assert found, name
+        for row in found:
+            thread = {"checkpoints_thread": lambda row: row.pk, "runs_pause": lambda row: row.run.thread_id}
+            thread["hitl_decision"] = lambda row: row.pause.run.thread_id
+            assert thread.get(page, lambda row: row.thread_id)(row) == order.thread_id
+    assert not desk.get(list_of(page), {"q": ids.show("thr", ids.new())}).context["cl"].result_list
+    assert not desk.get(list_of(page), {"q": ids.show("repo", ids.new())}).context["cl"].result_list
+    assert desk.get(list_of(page), {"q": "wo_ nonsense"}).status_code == 200
+
+
+def put(thread, state):
+    return store.save(thread.pk, ids.new(), state, store.Entry(status="active"), parent=None, before=None)
+
+
+def test_a_state_is_shown_as_text_and_never_as_markup(root, desk):
+    """F15; also what UTF-8 cannot hold."""
+    thread = Thread.objects.create(owner=root, title="<script>alert(0)</script>")
+    checkpoint = put(thread, {"words": "<script>alert(1)</script>", "odd": "a\ud800b\x00"})
+    page = desk.get(page_of("checkpoints_checkpoint", checkpoint.pk)).text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<script>alert(" not in page
+    assert "Matches" in page
+    assert "<script>alert(" not in desk.get(page_of("checkpoints_thread", thread.pk)).text
+    assert "<script>alert(" not in desk.get(list_of("checkpoints_thread")).text
+
+
+def test_a_long_state_keeps_its_beginning_and_its_end(root, desk):
+    thread = Thread.objects.create(owner=root)
+    checkpoint = put(thread, {"a": "begin" + "x" * 400_000 + "end"})
+    page = desk.get(page_of("checkpoints_checkpoint", checkpoint.pk)).text
+    assert "...[truncated]..." in page
+    assert "begin" in page
+    assert "xend" in page
+
+
+@pytest.mark.parametrize("body", ['{"words":"forged"}', "no json", "[1]", "null"])
+def test_a_damaged_checkpoint_tells_its_damage_instead_of_failing(body, root, desk):
+    thread = Thread.objects.create(owner=root)
+    checkpoint = put(thread, {"words": "written"})
+    with connection.cursor() as cursor:
+        key = checkpoint.pk if connection.vendor == "postgresql" else checkpoint.pk.hex
+        cursor.execute("UPDATE checkpoints_checkpoint SET body = %s WHERE id = %s", [body, key])
+    response = desk.get(page_of("checkpoints_checkpoint", checkpoint.pk))
+    assert response.status_code == 200
+    assert "Damaged:" in response.text
+    assert "Does not match" in response.text
+    for page in ("checkpoints_checkpoint", "checkpoints_thread"):
+        assert desk.get(list_of(page)).status_code == 200
+    assert desk.get(page_of("checkpoints_thread", thread.pk)).status_code == 200
+
+
+def test_a_decision_that_was_changed_after_it_was_written_is_told(one_of_each, desk):
+    decision = Decision.objects.get()
+    assert "Matches" in desk.get(page_of("hitl_decision", decision.pk)).text
+    Decision.objects.update(feedback="forged")
+    assert "Does not match" in desk.get(page_of("hitl_decision", decision.pk)).text
+
+
+def test_a_page_of_no_row_and_a_nonsense_filter_are_no_errors(desk):
+    assert desk.get(page_of("runs_pause", "nonsense")).status_code == 302
+    assert desk.get(list_of("checkpoints_event"), {"thread__id__exact": "nonsense"}).status_code == 302
+
+
+# Who may
+
+
+@pytest.mark.parametrize("page", [*READ_ONLY, "runs_template", "runs_repository", "hitl_apitoken", "auth_user", "auth_group"])
+def test_strangers_and_reviewers_without_staff_status_are_sent_to_the_login(page, ana):
+    for client in (Client(), client_of(ana)):
+        response = client.get(list_of(page))
+        assert response.status_code == 302
+        assert response.url.startswith(reverse("admin:login"))
+
+
+def test_a_reviewer_without_staff_status_cannot_answer_here(paused, ana):
+    assert confirm(client_of(ana), "runs_pause", "approve", pause_of(paused)).status_code == 302
+    assert not Decision.objects.exists()
+
+
+def test_staff_without_rights_see_nothing(paused):
+    assert client_of(staff("max")).get(list_of("runs_pause")).status_code == 403
+
+
+def test_staff_who_may_only_look_are_offered_no_action_and_cannot_post_one(paused, team):
+    """F4: the refusal is the server's, not the page's."""
+    max = staff("max", "runs.view_pause", "runs.view_workorder", "runs.view_run", "hitl.view_apitoken")
+    max.groups.add(team)
+    client, pause = client_of(max), pause_of(paused)
+    token, _ = ApiToken.make(max, name="kept")
+    assert "Approve…" not in client.get(list_of("runs_pause")).text
+    for send in (ask, confirm):
+        send(client, "runs_pause", "approve", pause)
+        send(client, "runs_pause", "cancel_order", pause)
+        send(client, "runs_workorder", "cancel_order", paused)
+        send(client, "runs_run", "cancel_order", paused.latest_run)
+        send(client, "hitl_apitoken", "revoke", token)
+    assert not Decision.objects.exists()
+    assert fresh(paused).status == "paused"
+    token.refresh_from_db()
+    assert token.revoked_at is None
+
+
+def test_staff_outside_of_the_team_are_told_kindly(paused):
+    """The right to act is not the right to see: `decide` has the last word."""
+    client = client_of(staff("max", "runs.view_pause", "runs.change_pause", "runs.view_workorder", "runs.change_workorder"))
+    for response in (
+        confirm(client, "runs_pause", "approve", pause_of(paused)),
+        confirm(client, "runs_workorder", "cancel_order", paused),
+        confirm(client, "runs_workorder", "retry", paused),
+    ):
+        assert response.status_code == 302
+        [(level, words)] = said(response)
+        assert level == "error"
+        assert "belongs to other people" in words
+    assert not Decision.objects.exists()
+
+
+def test_staff_of_the_team_with_the_right_answer(paused, team):
+    max = staff("max", "runs.view_pause", "runs.change_pause")
+    max.groups.add(team)
+    confirm(client_of(max), "runs_pause", "approve", pause_of(paused))
+    assert Decision.objects.get().decided_by == max
+
+
+# Answering
+
+
+@pytest.mark.django_db(transaction=True)
+def test_approving_asks_first_and_then_decides_once(paused, desk, root):
+    """With real transactions: `decide` opens its own."""
+    pause = pause_of(paused)
+    response = ask(desk, "runs_pause", "approve", pause)
+    assert response.status_code == 200
+    assert pause.shown_id in response.text
+    assert "revision 1" in response.text
+    assert f'name="revision_{pause.shown_id}" value="1"' in response.text
+    assert "csrfmiddlewaretoken" in response.text
+    assert not Decision.objects.exists()
+    response = confirm(desk, "runs_pause", "approve", pause)
+    assert said(response) == [("success", f"{pause.shown_id}: approved")]
+    decision = Decision.objects.get()
+    assert (decision.action, decision.via, decision.decided_by, decision.revision) == ("approve", "admin", root, 1)
+    assert "approval_received" in kinds(paused)
+
+
+def test_a_post_without_its_token_is_refused(paused, root):
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(root)
+    assert confirm(client, "runs_pause", "approve", pause_of(paused)).status_code == 403
+    assert not Decision.objects.exists()
+
+
+def test_nothing_is_decided_by_a_get(paused, desk):
+    """F1."""
+    pause = pause_of(paused)
+    desk.get(list_of("runs_pause"), {"action": "approve", "confirmed": "yes", "_selected_action": str(pause.pk)})
+    assert not Decision.objects.exists()
+
+
+def test_a_second_answer_is_told_who_was_first(paused, desk, ana):
+    pause = pause_of(paused)
+    services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
+    [(level, words)] = said(confirm(desk, "runs_pause", "approve", pause))
+    assert level == "warning"
+    assert "Already cancelled by Ana Ruiz" in words
+    assert Decision.objects.get().action == "cancel"
+
+
+def test_an_answer_to_a_revision_that_is_no_longer_open_is_refused(paused, desk):
+    pause = pause_of(paused)
+    Pause.objects.filter(pk=pause.pk).update(revision=2)
+    for revision in ("1", "", "one", "²"):
+        [(level, words)] = said(confirm(desk, "runs_pause", "approve", pause, **{f"revision_{pause.shown_id}": revision}))
+        assert level == "warning"
+        assert "revision 2" in words
+    assert not Decision.objects.exists()
+
+
+def test_revise_needs_feedback_and_carries_it(paused, desk):
+    pause = pause_of(paused)
+    assert "<textarea" in ask(desk, "runs_pause", "revise", pause).text
+    response = confirm(desk, "runs_pause", "revise", pause, feedback="  ")
+    assert response.status_code == 200
+    assert "This field is required" in response.text
+    assert f'value="{pause.pk}"' in response.text
+    assert not Decision.objects.exists()
+    [(level, _)] = said(confirm(desk, "runs_pause", "revise", pause, feedback="shorter"))
+    assert level == "success"
+    assert Decision.objects.get().feedback == "shorter"
+    assert pause_of(drive(paused)).revision == 2
+
+
+def test_each_of_several_gets_its_own_message(make_order, desk, ana):
+    first, second = (pause_of(drive(make_order())) for _ in range(2))
+    services.decide(first.pk, action="approve", by=ana, via=Via.PAGE)
+    levels = {words.partition(":")[0]: level for level, words in said(confirm(desk, "runs_pause", "cancel_order", first, second))}
+    assert levels == {first.shown_id: "warning", second.shown_id: "success"}
+    assert list(Decision.objects.order_by("pk").values_list("action", "via")) == [("approve", "page"), ("cancel", "admin")]
+
+
+def test_ids_that_are_none_are_refused_without_an_error(paused, desk):
+    for page in ("runs_pause", "runs_workorder", "hitl_apitoken"):
+        action = {"hitl_apitoken": "revoke"}.get(page, "cancel_order")
+        response = desk.post(list_of(page), {"action": action, "index": "0", "_selected_action": "nonsense"})
+        assert said(response) == [("error", "These are no rows of this list; nothing was done.")]
+        response = desk.post(list_of(page), {"action": action, "index": "0", "_selected_action": str(ids.new())})
+        assert said(response)[0][0] == "warning"
+
+
+@pytest.mark.parametrize("page", ["runs_workorder", "runs_run"])
+def test_an_order_is_cancelled_and_retried_through_the_services(page, paused, desk):
+    def row():
+        return paused if page == "runs_workorder" else fresh(paused).latest_run
+
+    assert "Cancel these orders?" in ask(desk, page, "cancel_order", row()).text
+    assert said(confirm(desk, page, "cancel_order", row())) == [("success", f"{row().shown_id}: cancelled")]
+    decision = Decision.objects.get()
+    assert (decision.action, decision.via) == ("cancel", "admin")
+    [(level, words)] = said(confirm(desk, page, "cancel_order", row()))
+    assert level == "warning"
+    ended = fresh(paused).latest_run
+    assert "Retry these orders?" in ask(desk, page, "retry", row()).text
+    [(level, words)] = said(confirm(desk, page, "retry", row()))
+    assert level == "success"
+    assert fresh(paused).latest_run.shown_id in words
+    assert said(confirm(desk, page, "retry", row()))[0][0] == "warning"
+    assert said(confirm(desk, "runs_run", "retry", ended))[0] == (
+        "warning",
+        f"{ended.shown_id}: This is not the latest run of a work order, so nothing was done.",
+    )
+    assert Run.objects.count() == 2
+
+
+def test_a_damaged_checkpoint_stops_an_answer_with_its_reason(paused, desk):
+    pause = pause_of(paused)
+    Checkpoint.objects.filter(pk=pause.checkpoint_id).update(digest="0" * 64)
+    [(level, words)] = said(confirm(desk, "runs_pause", "approve", pause))
+    assert level == "error"
+    assert "does not match its digest" in words
+    assert not Decision.objects.exists()
+
+
+# Repositories, templates, tokens, people
+
+
+def repository_fields(url, **fields):
+    return {"name": "one", "url": str(url), "check_command": '["pytest", "-q"]', "author": "", **fields}
+
+
+@pytest.mark.parametrize("command", ['"pytest -q"', '{"a": 1}', '["a", 1]', '[""]', '["a\\u0000"]', "null", "[not json"])
+def test_a_check_command_is_a_list_of_words(command, templates, desk, tmp_path):
+    make_repository(tmp_path / "one", {"a.py": "a = 1\n"})
+    response = desk.post(reverse("admin:runs_repository_add"), repository_fields(tmp_path / "one", check_command=command))
+    assert response.status_code == 200
+    assert not Repository.objects.exists()
+
+
+def test_a_repository_is_added_in_its_normal_form_and_refused_outside_of_the_allowed_folders(templates, desk, tmp_path):
+    make_repository(tmp_path / "one", {"a.py": "a = 1\n"})
+    url = reverse("admin:runs_repository_add")
+    for bad in ("/etc", "file:///etc/passwd", "https://user:pw@github.com/a/b", "ext::sh -c id", "https://evil.example/x"):
+        assert desk.post(url, repository_fields(bad)).status_code == 200
+    assert desk.post(url, repository_fields(f"{tmp_path}/./one/")).status_code == 302
+    repository = Repository.objects.get()
+    assert (repository.url, repository.check_command) == (str((tmp_path / "one").resolve()), ["pytest", "-q"])
+    assert desk.post(url, repository_fields(tmp_path / "one")).status_code == 200
+    assert Repository.objects.count() == 1
+
+
+def template_fields(template, **changed):
+    values = {
+        "title": template.title,
+        "description": template.description,
+        "steps": json.dumps(template.steps),
+        "input_schema": json.dumps(template.input_schema),
+        **changed,
+    }
+    return {**values, **({"needs_repository": "on"} if template.needs_repository else {})}
+
+
+def test_editing_a_template_makes_a_new_version_and_keeps_the_old_one(templates, desk, root):
+    old = definitions.current("writing")
+    steps = [{**step, "pause_after": False} for step in old.steps]
+    response = desk.post(page_of("runs_template", old.pk), template_fields(old, steps=json.dumps(steps), title="Written"))
+    new = definitions.current("writing")
+    assert response.url == page_of("runs_template", new.pk)
+    assert (new.version, new.title, new.steps, new.created_by) == (old.version + 1, "Written", steps, root)
+    old.refresh_from_db()
+    assert (old.version, old.title) == (1, "Writing")
+    assert 'name="steps"' not in desk.get(page_of("runs_template", old.pk)).text  # an old version is only looked at
+    assert 'name="steps"' in desk.get(page_of("runs_template", new.pk)).text
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("steps", '[{"step_template_slug": "nowhere"}]', "There is no step template"),
+        ("steps", "[]", "required"),
+        ("steps", "[oops", "valid JSON"),
+        ("steps", '{"a": 1}', "each an object"),
+        ("input_schema", '{"type": "nonsense"}', "No JSON Schema"),
+    ],
+)
+def test_a_template_that_cannot_be_saved_says_why_on_the_form(field, value, words, templates, desk):
+    old = definitions.current("writing")
+    count = Template.objects.count()
+    response = desk.post(page_of("runs_template", old.pk), template_fields(old, **{field: value}))
+    assert response.status_code == 200
+    assert words in response.text
+    assert Template.objects.count() == count
+
+
+def test_an_edit_of_a_version_that_is_no_longer_the_newest_is_refused(templates, desk):
+    old = definitions.current("writing")
+    definitions.edit_template("writing", title="Meanwhile")
+    response = desk.post(page_of("runs_template", old.pk), template_fields(old, title="Too late"))
+    assert "Version 2 was saved meanwhile" in response.text
+    assert "Too late" in response.text
+    assert definitions.current("writing").title == "Meanwhile"
+
+
+def test_a_template_is_only_looked_at_by_those_who_may_not_change_it(templates):
+    old = definitions.current("writing")
+    client = client_of(staff("max", "runs.view_template"))
+    assert client.get(page_of("runs_template", old.pk)).status_code == 200
+    assert client.post(page_of("runs_template", old.pk), template_fields(old, title="Mine")).status_code == 403
+    assert definitions.current("writing").version == 1
+
+
+def test_a_new_token_is_told_once_and_works(desk, ana, api):
+    response = desk.post(reverse("admin:hitl_apitoken_add"), {"user": ana.pk, "name": "ci", "scope": "read"}, follow=True)
+    token = ApiToken.objects.get()
+    [secret] = {word for word in response.text.replace("<", " ").split() if word.startswith("wst_")}
+    assert ApiToken.digest_of(secret) == token.digest
+    assert token.user == ana
+    for url in (list_of("hitl_apitoken"), page_of("hitl_apitoken", token.pk)):
+        page = desk.get(url).text
+        assert secret not in page
+        assert token.digest not in page
+
+
+def test_a_token_is_revoked_but_neither_edited_nor_deleted(desk, ana):
+    token, _ = ApiToken.make(ana, name="ci")
+    assert desk.post(page_of("hitl_apitoken", token.pk), {"name": "other"}).status_code == 403
+    assert desk.post(reverse("admin:hitl_apitoken_delete", args=[token.pk]), {"post": "yes"}).status_code == 403
+    assert "Revoke these tokens?" in ask(desk, "hitl_apitoken", "revoke", token).text
+    token.refresh_from_db()
+    assert token.revoked_at is None
+    confirm(desk, "hitl_apitoken", "revoke", token)
+    token.refresh_from_db()
+    assert token.revoked_at is not None
+
+
+def test_staff_make_no_token_that_acts_as_somebody_else(root):
+    max = staff("max", "hitl.view_apitoken", "hitl.add_apitoken")
+    client, url = client_of(max), reverse("admin:hitl_apitoken_add")
+    assert client.post(url, {"user": root.pk, "name": "ci", "scope": "write"}).status_code == 200
+    assert not ApiToken.objects.exists()
+    assert client.post(url, {"user": max.pk, "name": "ci", "scope": "write"}).status_code == 302
+    assert ApiToken.objects.get().user == max
+
+
+def test_staff_who_manage_people_give_no_rights_and_take_over_nobody_who_has_some(root, ana, team):
+    max = staff("max", "auth.view_user", "auth.change_user", "auth.view_group", "auth.change_group")
+    client = client_of(max)
+    fields = {"username": "ana", "is_active": "on", "is_superuser": "on", "is_staff": "on", "first_name": "Anna"}
+    client.post(page_of("auth_user", ana.pk), {**fields, "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00"})
+    ana.refresh_from_db()
+    assert (ana.first_name, ana.is_superuser, ana.is_staff) == ("Anna", False, False)
+    assert list(ana.groups.all()) == [team]
+    assert client.post(page_of("auth_user", root.pk), fields).status_code == 403
+    passwords = {"password1": "a new long one", "password2": "a new long one"}
+    assert client.post(reverse("admin:auth_user_password_change", args=[root.pk]), passwords).status_code == 403
+    everything = Permission.objects.first()
+    client.post(page_of("auth_group", team.pk), {"name": "renamed", "permissions": [everything.pk]})
+    team.refresh_from_db()
+    assert team.name == "renamed"
+    assert not team.permissions.exists()
+
+
+def test_a_superuser_makes_people(desk):
+    password = "a long enough password"
+    fields = {"username": "new", "usable_password": "true", "password1": password, "password2": password}
+    assert desk.post(reverse("admin:auth_user_add"), fields).status_code == 302
+    assert User.objects.get(username="new").check_password(password)

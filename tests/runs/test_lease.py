@@ -1,0 +1,165 @@
+"""A worker that lost its run writes nothing, whatever it is doing at that moment."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from django.utils import timezone
+
+from checkpoints import store
+from checkpoints.models import Checkpoint, Event
+from hitl import services
+from hitl.models import Via
+from runs.engine import lease, recovery
+from runs.engine.advance import advance
+from runs.models import Pause, Run
+from runs.workflows.base import Go, Stopped
+from tests import steps
+from tests.anything import order_that as order_that
+from tests.conftest import drive, fresh, kinds, log_lines
+from tests.databases import at_once
+from tests.databases import file_database as file_database
+
+pytestmark = pytest.mark.django_db
+
+
+def lose_the_lease(run_id):
+    """The worker stops beating; the sweep takes the run back."""
+    Run.objects.filter(pk=run_id).update(lease_until=timezone.now() - dt.timedelta(seconds=1))
+    assert recovery.take_back(now=timezone.now()) == [run_id]
+
+
+def test_a_claim_is_given_once(make_order):
+    """F0, F13."""
+    run_id = make_order().latest_run_id
+    now = timezone.now()
+    assert [lease.claim(run_id, now=now), lease.claim(run_id, now=now)] == [True, False]
+    run = Run.objects.get()
+    assert (run.status, run.epoch, run.lease_owner) == ("running", 1, lease.owner())
+    assert run.lease_until == lease.until(now)
+
+
+def test_a_run_is_not_claimed_before_it_is_due(make_order):
+    run_id = make_order().latest_run_id
+    Run.objects.update(due_at=timezone.now() + dt.timedelta(minutes=5))
+    assert not advance(run_id, budget=60)
+    assert steps.CALLS == []
+
+
+@pytest.mark.parametrize("template", ["writing", "writing-quick"])
+def test_a_worker_that_was_given_up_cannot_write_its_result(make_order, template):
+    """P4, F11: the step ran twice under one key, its result is there once, and it is the second worker's."""
+    order = make_order(template)
+
+    def accident():
+        steps.HOOKS.clear()
+        lose_the_lease(order.latest_run_id)
+        advance(order.latest_run_id, budget=60)
+
+    steps.HOOKS["planning"] = accident
+    assert not advance(order.latest_run_id, budget=60)
+    assert [step for step, _ in steps.CALLS].count("planning") == 2
+    assert len({key for step, key in steps.CALLS if step == "planning"}) == 1
+    assert Checkpoint.objects.filter(node_id="planning").count() == 1
+    assert kinds(order).count("step_completed") == len({step for step, _ in steps.CALLS})
+    assert store.load(fresh(order).thread.head)["drafts"] == ["first"]
+
+
+def test_a_worker_that_comes_back_while_another_works_changes_nothing(make_order):
+    """F11: at that moment the run is `running` again, only the epoch tells the two apart."""
+    order = make_order()
+    run_id = order.latest_run_id
+
+    def accident():
+        steps.HOOKS.clear()
+        lose_the_lease(run_id)
+        assert lease.claim(run_id, now=timezone.now())
+
+    steps.HOOKS["planning"] = accident
+    assert not advance(run_id, budget=60)
+    run = Run.objects.get()
+    assert (run.status, run.epoch) == ("running", 2)
+    assert not Pause.objects.exists()
+    assert not Checkpoint.objects.filter(node_id="planning").exists()
+
+
+def test_a_worker_that_fails_after_it_was_given_up_does_not_fail_the_run(order_that):
+    """F11."""
+
+    def accident(state, context):
+        lose_the_lease(order.latest_run_id)
+        raise ValueError("too late")
+
+    order = order_that(accident)
+    assert not advance(order.latest_run_id, budget=60)
+    assert fresh(order).status == "pending"
+    assert "run_failed" not in kinds(order)
+
+
+@pytest.mark.parametrize("step", ["planning", "execute"])
+def test_an_order_cancelled_while_it_works_is_not_written_to_afterwards(make_order, ana, step):
+    """P6, S4-30: nothing after the cancellation, and no further step."""
+    order = make_order("writing-quick")
+    steps.HOOKS[step] = lambda: services.cancel_order(order.pk, by=ana, via=Via.PAGE)
+    assert not advance(order.latest_run_id, budget=60)
+    assert kinds(order)[-2:] == ["run_cancelled", "checkpoint_created"]
+    assert [name for name, _ in steps.CALLS][-1] == step
+    assert not Checkpoint.objects.filter(node_id=step, status="active").exists()
+    order = fresh(order)
+    assert (order.status, order.latest_run.failure_code) == ("failed", "cancelled_by_user")
+
+
+def test_a_cancelled_step_that_goes_on_talking_is_not_heard(order_that, ana):
+    """P6: a line of a worker that no longer has the run is not written, and stops the step."""
+
+    def talkative(state, context):
+        context.log("before")
+        services.cancel_order(order.pk, by=ana, via=Via.PAGE)
+        with pytest.raises(Stopped):
+            context.log("after")
+        return Go()
+
+    order = order_that(talkative)
+    drive(order)
+    assert "before" in log_lines(order)
+    assert "after" not in log_lines(order)
+    assert kinds(order)[-2:] == ["run_cancelled", "checkpoint_created"]
+    assert list(Event.objects.order_by("seq").values_list("seq", flat=True)) == list(range(1, fresh(order).thread.last_seq + 1))
+
+
+def test_a_step_can_ask_whether_it_must_stop(order_that, ana):
+    """P6: cooperative cancelling."""
+    went_on = []
+
+    def careful(state, context):
+        services.cancel_order(order.pk, by=ana, via=Via.PAGE)
+        context.check()
+        went_on.append(True)
+        return Go()
+
+    order = order_that(careful)
+    drive(order)
+    assert went_on == []
+    assert fresh(order).status == "failed"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("file_database")
+def test_the_heartbeat_renews_what_this_process_holds_and_nothing_else(make_order):
+    mine, theirs = make_order().latest_run_id, make_order().latest_run_id
+    for run_id in (mine, theirs):
+        lease.claim(run_id, now=timezone.now())
+    Run.objects.update(lease_until=timezone.now() - dt.timedelta(hours=1))
+    Run.objects.filter(pk=theirs).update(lease_owner="another:1")
+    at_once(lambda: lease._renew([mine, theirs]))
+    assert recovery.take_back(now=timezone.now()) == [theirs]
+
+
+def test_two_runs_of_one_thread_cannot_live_at_the_same_time(make_order):
+    """S4-16's rule one level up: the database itself says so."""
+    from django.db import IntegrityError, transaction
+
+    order = make_order()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Run.objects.create(thread=order.thread, work_order=order, definition=order.definition, due_at=timezone.now())

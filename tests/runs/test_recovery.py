@@ -1,0 +1,231 @@
+"""Accidents: lost workers, damaged rows, steps that misbehave. What happens then is said, kept and can be repaired."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from checkpoints import store
+from checkpoints.models import Checkpoint
+from hitl import services
+from hitl.models import Via
+from runs import services as runs
+from runs.engine import lease, recovery
+from runs.models import Pause, Run, WorkOrder
+from runs.states import RunEnded
+from runs.workflows.base import Ask, Go, Report, StepFailed
+from tests import steps
+from tests.anything import order_that as order_that
+from tests.conftest import drive, fresh, kinds, log_lines, pause_of
+from tests.databases import rows
+
+pytestmark = pytest.mark.django_db
+LONG_AGO = timezone.now() - dt.timedelta(hours=1)
+
+
+def lose_a_worker(order):
+    """A worker claims the run and dies with it."""
+    assert lease.claim(order.latest_run_id, now=timezone.now())
+    Run.objects.filter(pk=order.latest_run_id).update(lease_until=LONG_AGO)
+    return recovery.take_back(now=timezone.now())
+
+
+def damage_head(order, text="{}"):
+    with connection.cursor() as cursor:
+        head = fresh(order).thread.head_id
+        cursor.execute(
+            "UPDATE checkpoints_checkpoint SET body = %s WHERE id = %s", [text, head if connection.vendor == "postgresql" else head.hex]
+        )
+
+
+def test_a_run_of_a_lost_worker_is_taken_up_again(make_order):
+    """F11, F12, P3."""
+    order = make_order()
+    assert lose_a_worker(order) == [order.latest_run_id]
+    assert "was lost; another one takes over." in log_lines(order)[-1]
+    assert drive(order).phase == "awaiting_plan_approval"
+    assert Run.objects.get().lost_attempts == 0  # a step that got through starts the count afresh
+
+
+def test_taking_back_twice_changes_nothing(make_order):
+    """F11: recovery can be repeated."""
+    order = make_order()
+    lose_a_worker(order)
+    before = rows()
+    assert recovery.take_back(now=timezone.now()) == []
+    assert rows() == before
+
+
+def test_a_worker_that_still_beats_keeps_its_run(make_order):
+    order = make_order()
+    lease.claim(order.latest_run_id, now=timezone.now())
+    assert recovery.take_back(now=timezone.now()) == []
+    assert fresh(order).status == "running"
+
+
+def test_at_a_start_of_the_only_worker_every_running_one_is_taken_back(make_order):
+    order = make_order()
+    lease.claim(order.latest_run_id, now=timezone.now())
+    assert recovery.take_back(now=timezone.now(), everything=True) == [order.latest_run_id]
+
+
+def test_a_run_that_keeps_losing_workers_stops_as_an_incident(make_order, settings):
+    settings.WAYSTATION_LOST_ATTEMPTS = 3
+    order = make_order()
+    assert [bool(lose_a_worker(order)) for _ in range(3)] == [True, True, False]
+    order = fresh(order)
+    assert (order.status, order.latest_run.failure_code) == ("failed", "incident")
+    assert order.latest_run.error.startswith("Step planning lost its worker 3 times in a row.")
+    assert kinds(order)[-2:] == ["run_failed", "checkpoint_created"]
+
+
+def test_an_incident_can_be_retried_and_goes_on_from_its_checkpoint(make_order, ana, settings):
+    settings.WAYSTATION_LOST_ATTEMPTS = 1
+    order = make_order()
+    lose_a_worker(order)
+    new = runs.retry(order.pk, by=ana)
+    assert new.retry_of.failure_code == "incident"
+    order = drive(order)
+    assert order.phase == "awaiting_plan_approval"
+    assert store.load(order.thread.head)["drafts"] == ["first"]
+
+
+def test_only_what_failed_can_be_retried(paused, ana):
+    before = rows()
+    with pytest.raises(RunEnded, match="Only a failed work order"):
+        runs.retry(paused.pk, by=ana)
+    assert rows() == before
+
+
+def test_a_retry_of_a_cancelled_order_starts_at_the_step_it_stopped_at(paused, ana):
+    services.cancel_order(paused.pk, by=ana, via=Via.PAGE)
+    runs.retry(paused.pk, by=ana)
+    order = drive(paused)
+    assert order.phase == "awaiting_plan_approval"
+    assert Pause.objects.count() == 2
+
+
+@pytest.mark.parametrize("body", ["{}", "null", '{"drafts": [', '{"set":{},"unset":[]}'])
+def test_a_damaged_checkpoint_fails_the_run_loudly(paused, ana, body):
+    """C24: no silent fresh start, and no empty state is written over what was there."""
+    services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+    damage_head(paused, body)
+    head, count = fresh(paused).thread.head_id, Checkpoint.objects.count()
+    order = drive(paused)
+    assert (order.status, order.latest_run.failure_code) == ("failed", "checkpoint_damaged")
+    assert "does not match its digest" in order.latest_run.error
+    assert kinds(order)[-1] == "run_failed"
+    assert (order.thread.head_id, Checkpoint.objects.count()) == (head, count)
+    assert [step for step, _ in steps.CALLS] == ["planning"]
+
+
+def test_a_retry_from_a_damaged_checkpoint_is_refused_as_loudly(paused, ana):
+    """C24."""
+    services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+    damage_head(paused)
+    drive(paused)
+    before = rows()
+    with pytest.raises(store.CheckpointDamaged):
+        runs.retry(paused.pk, by=ana)
+    assert rows() == before
+
+
+def test_an_answer_on_a_damaged_checkpoint_is_refused_and_the_question_stays_open(paused, ana):
+    """C24, P2."""
+    damage_head(paused)
+    before = rows()
+    with pytest.raises(store.CheckpointDamaged):
+        services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+    assert rows() == before
+
+
+def test_an_order_with_a_damaged_checkpoint_can_still_be_cancelled(paused, ana):
+    """F9, F23: it does not hang in the inbox for ever."""
+    damage_head(paused)
+    services.cancel_order(paused.pk, by=ana, via=Via.PAGE)
+    order = fresh(paused)
+    assert (order.status, order.latest_run.error) == ("failed", "Cancelled by user at planning phase")
+    assert not Pause.objects.open().exists()
+
+
+def test_one_damaged_order_does_not_keep_the_sweep_from_the_others(make_order):
+    """P3."""
+    damaged, sound = make_order(), make_order()
+    for order in (damaged, sound):
+        lease.claim(order.latest_run_id, now=LONG_AGO + dt.timedelta(minutes=1))
+    Run.objects.update(due_at=LONG_AGO)
+    Run.objects.filter(status="pending").update(status="running", epoch=1, lease_owner="x", lease_until=LONG_AGO)
+    damage_head(damaged, "{")
+    assert sound.latest_run_id in recovery.take_back(now=timezone.now())
+
+
+def test_a_step_that_changes_its_state_in_place_spoils_nothing(order_that):
+    """F14: what it changed without saying so is not kept; what it returned is, and can be loaded."""
+
+    def careless(state, context):
+        state["drafts"].append("second")
+        state["decided"]["x"] = "unsaid"
+        return Go(update={"drafts": state["drafts"]})
+
+    order = drive(order_that(careless))
+    assert order.status == "completed"
+    state = store.load(order.thread.head)
+    assert state["drafts"] == ["first", "second"]
+    assert state["decided"] == {}
+
+
+@pytest.mark.parametrize("nonsense", [None, {"update": 1}, "done", Go])
+def test_a_step_that_answers_nonsense_fails_at_once_and_says_what_it_answered(order_that, nonsense):
+    order = drive(order_that(lambda state, context: nonsense))
+    assert (order.status, order.latest_run.failure_code) == ("failed", "step_error")
+    assert "Go, Ask or Done" in order.latest_run.error
+
+
+@pytest.mark.parametrize("outcome", [Go(to="nowhere"), Ask(question="?", ways={"approve": "nowhere"}, report=Report(content=""))])
+def test_a_step_that_points_nowhere_fails_at_once_and_its_order_can_be_shown(order_that, outcome):
+    """C9: no checkpoint names a step that does not exist."""
+    order = drive(order_that(lambda state, context: outcome))
+    assert order.status == "failed"
+    assert "the definition has no step 'nowhere'" in order.latest_run.error
+    assert order.phase == "executing"
+
+
+@pytest.mark.parametrize("words", ["a\x00b", "caf\udce9.py", "\ud800" * 3, "x" * 100_000])
+def test_whatever_an_error_says_the_run_ends(order_that, words):
+    """F14: text that a database refuses must not leave the run hanging."""
+
+    def step(state, context):
+        raise StepFailed(words, code="c" * 100)
+
+    order = drive(order_that(step))
+    assert order.status == "failed"
+    assert order.latest_run.error.encode()
+    assert kinds(order)[-2:] == ["run_failed", "checkpoint_created"]
+
+
+@pytest.mark.parametrize("odd", ["a\x00b", "caf\udce9.py"])
+def test_a_report_with_odd_text_still_reaches_the_reviewer(order_that, odd):
+    """F14: a file name that is no UTF-8 is an ordinary thing in a repository."""
+    report = Report(content=odd, patch=f"diff --git a/x b/x\n@@ -1 +1 @@\n+{odd}\n", facts={odd: odd}, effects=[odd])
+    order = drive(order_that(lambda state, context: Ask(question=odd * 200, ways={"approve": "finish"}, report=report)))
+    assert order.status == "paused"
+    pause = pause_of(order)
+    for text in (pause.content, pause.question, *pause.facts, *pause.effects):
+        assert "\x00" not in text
+        assert text.encode()
+
+
+def test_a_crash_outside_the_step_leaves_the_run_to_the_next_worker(make_order, monkeypatch):
+    """F10, F11: also when a worker dies between the step and its commit."""
+    order = make_order()
+    monkeypatch.setattr(store, "save", lambda *args, **kwargs: (_ for _ in ()).throw(MemoryError()))
+    with pytest.raises(MemoryError):
+        drive(order)
+    monkeypatch.undo()
+    Run.objects.update(lease_until=LONG_AGO)
+    assert recovery.take_back(now=timezone.now()) == [order.latest_run_id]
+    assert drive(order).phase == "awaiting_plan_approval"
+    assert WorkOrder.objects.count() == 1

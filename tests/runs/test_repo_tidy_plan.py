@@ -1,0 +1,168 @@
+import json
+import os
+import sys
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from runs.workflows import repo_tidy
+from runs.workflows.base import find
+from runs.workflows.tidy_tools import batches
+from tests.runs.repositories import UNTIDY, Desk, codes, deliver_all, failure, make_repository
+
+
+@pytest.fixture
+def origin(tmp_path):
+    return make_repository(tmp_path / "origin", UNTIDY)
+
+
+@pytest.fixture
+def desk(tmp_path, origin):
+    return Desk(tmp_path, origin)
+
+
+def test_the_steps_are_registered_under_their_names():
+    for name in ("plan", "execute", "review", "deliver"):
+        assert find(f"repo_tidy.{name}") is getattr(repo_tidy, name)
+
+
+def test_the_input_schema_is_one_and_takes_its_own_defaults():
+    Draft202012Validator.check_schema(repo_tidy.INPUT_SCHEMA)
+    defaults = {name: field["default"] for name, field in repo_tidy.INPUT_SCHEMA["properties"].items()}
+    assert Draft202012Validator(repo_tidy.INPUT_SCHEMA).is_valid(defaults)
+    assert not Draft202012Validator(repo_tidy.INPUT_SCHEMA).is_valid({"rules": "--fix"})
+
+
+def test_a_plan_says_what_will_be_fixed_and_what_only_reported(desk):
+    outcome = desk.take(repo_tidy.plan)
+    # F401 counts the typing imports as well, which nobody needs once UP006 and UP045 are done
+    assert codes(desk) == {"F401": 5, "I001": 1, "UP006": 1, "UP032": 1, "UP045": 1, "E711": 0, "E741": 0, "UP035": 0}
+    text = outcome.report.content
+    assert text.startswith("# Plan: 9 fixes in 3 files\n")
+    assert "| E741 | ambiguous variable name | 1 | 0 | reported only, no automatic fix |" in text
+    assert "| UP032 | f string | 1 | 1 | fixed in 1 file, one commit |" in text
+    assert "`src/other.py` (UP032, I001)" in text
+    assert "There is no check command" in text
+    assert outcome.report.facts["Fixes"] == 9
+    assert outcome.commit.sha == outcome.commit.base == desk.state["plan"]["base"]
+
+
+def test_the_same_commit_and_scope_give_the_same_bytes(desk, tmp_path, origin):
+    first = desk.take(repo_tidy.plan)
+    again = Desk(tmp_path / "another", origin).take(repo_tidy.plan)
+    assert again.report == first.report
+    assert json.dumps(again.update) == json.dumps(first.update)
+
+
+def test_planning_leaves_no_trace_in_the_work_tree(desk):
+    desk.take(repo_tidy.plan)
+    with desk.workspace() as workspace:
+        assert workspace.git("status", "--porcelain", "--ignored") == ""
+        assert workspace.head() == workspace.base()
+
+
+def test_feedback_narrows_the_plan_and_says_how_it_was_read(desk):
+    desk.take(repo_tidy.plan)
+    outcome = desk.take(repo_tidy.plan, "skip F401, not in tests/; and make it shine")
+    assert codes(desk) == {"I001": 1, "UP006": 1, "UP032": 1, "UP045": 1, "E711": 0, "E741": 0, "UP035": 0}
+    assert "left out F401; left out `**/tests`" in outcome.report.content
+    assert "“make it shine”" in outcome.report.content
+    desk.take(repo_tidy.plan, "only UP")
+    assert set(codes(desk)) == {"UP006", "UP032", "UP045", "UP035"}
+    desk.take(repo_tidy.plan, "also E711, include F401")
+    assert codes(desk)["F401"] == 4  # tests/ is still out
+
+
+def test_unsafe_fixes_are_only_in_when_asked_for(tmp_path, origin):
+    desk = Desk(tmp_path, origin, input={"unsafe_fixes": True, "rules": "E711"})
+    assert "**Unsafe fixes are in**" in desk.take(repo_tidy.plan).report.content
+    assert codes(desk) == {"E711": 1}
+    deliver_all(desk)
+    assert b"a is None" in desk.read("src/app.py")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["false"], "**already fails** (exit code 1)"),
+        (["no-such-program"], "could not be run"),
+        (["sh", "-c", "echo 3 passed"], "3 passed"),
+    ],
+)
+def test_the_repositorys_check_is_remembered_whatever_it_gives(tmp_path, origin, command, said):
+    desk = Desk(tmp_path, origin, check_command=command)
+    assert said in desk.take(repo_tidy.plan).report.content
+    desk.take(repo_tidy.execute)
+    desk.take(repo_tidy.review)
+    assert desk.state["review"]["passed"]
+
+
+@pytest.mark.parametrize(
+    ("order", "code"),
+    [
+        ({"rules": "XYZ"}, "unknown_rule"),
+        ({"rules": "F9999"}, "unknown_rule"),
+        ({"rules": "F-1"}, "bad_rule"),
+        ({"paths": "../x"}, "bad_path"),
+        ({"paths": "nope"}, "no_such_path"),
+        ({"target_version": "py20"}, "ruff_failed"),
+    ],
+)
+def test_an_order_that_cannot_be_meant_fails_in_words(tmp_path, origin, order, code):
+    failed = failure(Desk(tmp_path, origin, input=order).attempt, repo_tidy.plan)
+    assert failed.code == code
+    assert len(str(failed)) > 20
+
+
+def test_rules_paths_and_version_of_the_order_are_kept_to(tmp_path, origin):
+    desk = Desk(tmp_path, origin, input={"rules": "F, UP", "paths": "src", "target_version": "py38"})
+    desk.take(repo_tidy.plan)
+    assert codes(desk) == {"F401": 2, "UP032": 1}  # list[str] and X | None came later than 3.8
+    assert "for Python 3.8" in desk.take(repo_tidy.plan).report.content
+
+
+def test_a_module_called_ruff_in_the_repository_is_not_run(tmp_path):
+    trap = f"open({str(tmp_path / 'sprung')!r}, 'w')\n"
+    origin = make_repository(
+        tmp_path / "origin", {"ruff.py": trap, "ruff/__main__.py": trap, "sitecustomize.py": trap, "a.py": "import os\n"}
+    )
+    desk = Desk(tmp_path, origin)
+    deliver_all(desk)
+    assert desk.read("a.py") == b""
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_the_repositorys_own_ruff_settings_are_not_used(tmp_path):
+    origin = make_repository(
+        tmp_path / "origin", {"a.py": "import os\n", "ruff.toml": "extend = '/etc/passwd'\n[lint]\nignore = ['F401']\n"}
+    )
+    desk = Desk(tmp_path, origin)
+    desk.take(repo_tidy.plan)
+    assert codes(desk) == {"F401": 1}
+
+
+def test_a_plan_of_thousands_of_findings_stays_small(tmp_path):
+    many = {
+        f"package_{number % 20}/module_{number}.py": "import os\nimport abc\nimport sys\nl = 1\nx = l == None\n" for number in range(1000)
+    }
+    desk = Desk(tmp_path, make_repository(tmp_path / "origin", many))
+    outcome = desk.take(repo_tidy.plan)
+    assert sum(rule["count"] for rule in desk.state["plan"]["rules"]) >= 5000
+    assert len(json.dumps(desk.state)) < 200_000
+    assert len(outcome.report.content) < 20_000
+    assert "… and 960 more" in outcome.report.content
+
+
+def test_batches_keep_every_file_once_and_in_order():
+    files = [f"{'x' * (number % 300)}/{number}.py" for number in range(3000)]
+    made = list(batches(files))
+    assert [file for batch in made for file in batch] == files
+    assert max(sum(len(file) + 1 for file in batch) for batch in made) <= 100_000
+    assert list(batches([])) == []
+
+
+def test_steps_import_no_framework():
+    code = (
+        "import sys; import runs.workflows.repo_tidy; sys.exit(bool({'django', 'celery', 'channels', 'rest_framework'} & set(sys.modules)))"
+    )
+    assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0

@@ -1,0 +1,66 @@
+from io import StringIO
+
+import pytest
+from django.core.management.base import CommandError
+
+from runs.management.commands.sample_repository import Command
+from runs.steps.samples import FolderInUse, make_sample
+from runs.steps.sources import check_source
+from runs.workflows import repo_tidy
+from tests.runs.repositories import Desk, git
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    return make_sample(tmp_path_factory.mktemp("samples") / "deep" / "sample")
+
+
+def test_it_is_a_repository_with_source_tests_and_licence(sample):
+    files = git(sample, "ls-files").splitlines()
+    assert {"LICENSE", "README.md"} <= set(files)
+    assert 20 <= sum(file.endswith(".py") for file in files) <= 200
+    assert any(file.startswith("tests/") for file in files)
+    assert not any("__pycache__" in file for file in files)
+    assert git(sample, "status", "--porcelain") == ""
+    assert git(sample, "rev-list", "--count", "HEAD") == "1"
+    assert check_source(str(sample), folders=[sample.parent], schemes=[], hosts=[]) == str(sample)
+
+
+def test_made_twice_it_is_the_same_commit(sample, tmp_path):
+    again = make_sample(tmp_path)
+    assert git(again, "rev-parse", "HEAD") == git(sample, "rev-parse", "HEAD")
+
+
+def test_made_again_in_place_it_is_left_alone(sample):
+    before = (sample / "README.md").stat().st_mtime_ns
+    assert make_sample(sample) == sample
+    assert (sample / "README.md").stat().st_mtime_ns == before
+
+
+def test_a_folder_with_something_else_is_refused_untouched(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(FolderInUse, match="not empty"):
+        make_sample(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    with pytest.raises(FolderInUse):
+        make_sample(tmp_path / "mine.txt")
+
+
+def test_there_is_work_to_do_in_it(sample, tmp_path):
+    desk = Desk(tmp_path, sample)
+    desk.take(repo_tidy.plan)
+    assert desk.state["plan"]["fixes"] > 100
+    assert len([rule for rule in desk.state["plan"]["rules"] if rule["fixable"]]) >= 5
+    desk.take(repo_tidy.plan, "not in tests/")
+    desk.take(repo_tidy.execute)
+    desk.take(repo_tidy.review)
+    assert desk.state["review"]["passed"], desk.state["review"]
+
+
+def test_the_command_prints_the_path_and_refuses_in_words(sample, tmp_path):
+    said = StringIO()
+    Command(stdout=said).handle(directory=sample)
+    assert said.getvalue() == f"{sample}\n"
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(CommandError, match="not empty"):
+        Command(stdout=said).handle(directory=tmp_path)

@@ -1,0 +1,121 @@
+"""The running product that stories share, and the people in it. Stories speak to it only from outside."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.stack import Stack
+
+CHROMIUM = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+SCREENSHOTS = Path(__file__).resolve().parent.parent / ".artifacts" / "screenshots"
+PASSWORD = "a long password of the tests"
+PEOPLE = """
+from django.contrib.auth.models import Group, User
+team = Group.objects.create(name="platform")
+for name in ("ana", "ben"):
+    User.objects.create_user(name, password={password!r}, first_name=name.capitalize()).groups.add(team)
+User.objects.create_user("zoe", password={password!r})
+User.objects.create_superuser("olga", password={password!r})
+"""
+
+
+def make_stack(folder: Path, name: str) -> Stack:
+    """A stack with a database and a Redis number of its own; nothing is started yet."""
+    server = os.environ["DATABASE_URL"]
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    numbers = {"stories": 1, "accidents": 2, "broker": 3}
+    redis = os.environ["TEST_REDIS_URL"].rsplit("/", 1)[0]
+    return Stack(folder, {"DATABASE_URL": server.replace("/postgres?", f"/{name}?"), "REDIS_URL": f"{redis}/{numbers[name]}"})
+
+
+def settle(stack: Stack) -> None:
+    """Tables, templates, people, and a real repository."""
+    stack.manage("migrate", "-v0")
+    stack.manage("load_templates")
+    stack.manage("shell", "-c", PEOPLE.format(password=PASSWORD))
+    stack.manage("sample_repository", str(stack.folder / "celery"))
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """PostgreSQL, Redis, Daphne, one Celery worker process with two children, beat."""
+    stack = make_stack(tmp_path_factory.mktemp("stories"), "stories")
+    settle(stack)
+    try:
+        stack.worker()
+        stack.beat()
+        stack.web()
+        yield stack
+    finally:
+        stack.stop()
+
+
+@pytest.fixture(scope="session")
+def token(stack: Stack) -> Callable[[str], str]:
+    """A user's API token, made as an operator makes it."""
+    made: dict[str, str] = {}
+
+    def of(user: str) -> str:
+        if user not in made:
+            made[user] = stack.manage("api_token", user).split()[-1]
+        return made[user]
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium: Browser, stack: Stack) -> Iterator[Callable[..., Page]]:
+    """A browser of a logged-in person. Any error in its console fails the test."""
+    contexts, errors = [], []
+
+    def open_as(user: str, path: str = "/", **options: Any) -> Page:
+        context = chromium.new_context(base_url=stack.url, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"/login?next={path}")
+        page.get_by_label("Username").fill(user)
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url(f"**{path}")
+        return page
+
+    yield open_as
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+@pytest.fixture
+def sample_copy(stack: Stack, tmp_path: Path) -> Path:
+    """A clone of the sample repository for a test that pushes to it or changes it."""
+    copy = stack.folder / f"copy-{tmp_path.name}"
+    subprocess.run(["git", "clone", "--quiet", "--bare", stack.folder / "celery", copy], check=True)
+    return copy
+
+
+def shot(page: Page, name: str) -> None:
+    """Keep a screenshot of the whole page, for eyes."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
