@@ -39,7 +39,7 @@ def text(value: str) -> SafeString:
     if len(value) > LONGEST:
         value = f"{value[: LONGEST // 2]}\n...[truncated]...\n{value[-LONGEST // 2 :]}"
     whole = value.encode("utf-8", "backslashreplace").decode()
-    return format_html('<pre class="overflow-x-auto whitespace-pre-wrap text-xs">{}</pre>', whole)
+    return format_html('<pre class="text-xs" style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', whole)
 
 
 def as_json(read: Callable[[], Any]) -> SafeString:

@@ -75,7 +75,7 @@ class PauseAdmin(PauseRows):
     @admin.action(description="Cancel order…", permissions=["operate"])
     def cancel_order(self, request: HttpRequest, queryset: QuerySet[Pause]) -> HttpResponse | None:
         return self.answer(
-            request, queryset, "cancel_order", CANCEL, "Cancel the orders of these questions?", "Each run ends. It can be retried later."
+            request, queryset, "cancel_order", CANCEL, "Cancel the orders of these questions?", "Each run ends. This cannot be undone."
         )
 
     def answer(self, request: HttpRequest, pauses: QuerySet[Pause], name: str, action: str, title: str, words: str) -> HttpResponse | None:
@@ -99,7 +99,7 @@ class PauseAdmin(PauseRows):
 @admin.action(description="Cancel…", permissions=["operate"])
 def cancel_order(shown_by: ConfirmedAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
     if "confirmed" not in request.POST:
-        words = "Each order ends where it stands. It can be retried later."
+        words = "Each order ends where it stands. This cannot be undone."
         return shown_by.confirm(request, queryset, action="cancel_order", button="Cancel them", title="Cancel these orders?", words=words)
     for one in queryset[:MOST]:
         tell(shown_by, request, partial(cancel_one, request, one), about=one.shown_id)

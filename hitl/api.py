@@ -30,7 +30,7 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     agent_work_order_id = serializers.SerializerMethodField()
     run_id = serializers.CharField(source="run.shown_id")
     pause_phase = serializers.CharField(source="phase")
-    facts = serializers.DictField(help_text="Short label → value pairs about the content.")
+    facts = serializers.SerializerMethodField(help_text="Short label → value pairs about the content.")
     effects = serializers.ListField(child=serializers.CharField(), help_text="What approving will do outside this run.")
     pause_content = serializers.CharField(source="content", help_text="Markdown")
     pause_timestamp = serializers.DateTimeField(source="opened_at")
@@ -56,6 +56,9 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     @extend_schema_field(OpenApiTypes.STR)
     def get_agent_work_order_id(self, pause: Pause) -> str | None:
         return pause.run.work_order.shown_id if pause.run.work_order else None
+
+    def get_facts(self, pause: Pause) -> dict[str, Any]:
+        return {label: value for label, value in pause.facts}
 
     @extend_schema_field(OpenApiTypes.STR)
     def get_user_decision(self, pause: Pause) -> str | None:

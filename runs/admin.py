@@ -40,14 +40,25 @@ PAUSE_COLOURS = {"open": "warning", "answered": "success", "cancelled": "danger"
 
 
 class JsonField(forms.JSONField):
-    """JSON in lines that a person can read and edit."""
+    """JSON in lines that a person can read and edit; only such as every database keeps."""
 
     widget = UnfoldAdminTextareaWidget
 
+    def to_python(self, value: Any) -> Any:
+        try:
+            found = super().to_python(value)
+            kept = b"\\u0000" not in json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
+        except (ValueError, RecursionError):  # NaN, half a character, nested too deeply
+            kept = False
+        if not kept:
+            raise forms.ValidationError("This holds what cannot be kept: NaN, a NUL, half a character, or too many levels.")
+        return found
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        return data or ""  # a form that is shown again shows what was typed
+
     def prepare_value(self, value: Any) -> Any:
-        if isinstance(value, str):  # what was typed and could not be read
-            return value
-        return json.dumps(value, indent=2, ensure_ascii=False)
+        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
 class TemplateForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
@@ -235,6 +246,7 @@ class RunRows(ConfirmedAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"run": "pk", "thr": "thread", "wo": "work_order", "pse": "pauses"}
     search_help_text = "A run_, thr_, wo_ or pse_ id"
     heavy = ("error",)
+    list_select_related = ("thread",)
     list_display = (
         "shown",
         "order_link",
@@ -295,7 +307,7 @@ class PauseRows(ConfirmedAdmin):
     heavy = ("content", "facts", "effects", "ways", "labels")
     list_display = ("shown", "question", "order_link", "status_label", "step", "revision", "opened_at", "closed_at")
     list_filter = ("status",)
-    list_select_related = ("run",)
+    list_select_related = ("run__thread",)
     fields = (
         "shown", "question", "status", "revision", "max_revisions", "order_link", "run_link", "checkpoint_link", "step", "phase",
         "content_text", "facts_json", "effects_json", "ways_json", "labels_json", "patch_text", "content_digest", "decision_link",

@@ -283,7 +283,7 @@ class Pause(ids.Shown, models.Model):
     question = models.CharField(max_length=300)
     content = models.TextField(help_text="Markdown; sanitised when shown.")
     patch_digest = models.CharField(max_length=64, blank=True, help_text="The blob that holds the patch under review.")
-    facts = JsonTextField(default=dict)
+    facts = JsonTextField(default=list, help_text="[label, value] pairs, in the order they are shown.")
     effects = JsonTextField(default=list)
     content_digest = models.CharField(max_length=64, help_text="sha256 of content, patch and facts: what a decision is bound to.")
     revision = models.PositiveIntegerField(default=1)

@@ -19,7 +19,7 @@ from checkpoints.store import Entry
 from runs import definitions
 from runs.engine import record
 from runs.models import Pause, Repository, Run, Template, WorkOrder
-from runs.states import CANCELLED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
+from runs.states import CANCELLED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
 from runs.steps.sources import check_source
 from runs.tasks import nudge_on_commit
 from runs.workflows import sequence
@@ -124,8 +124,8 @@ def retry(order_id: uuid.UUID, *, by: User) -> Run:
 def _retry(order_id: uuid.UUID, *, by: User) -> Run:
     order = WorkOrder.objects.shown().get(pk=order_id)
     run, head = order.latest_run, order.thread.head
-    if run is None or head is None or order.status != "failed":
-        raise RunEnded("Only a failed work order can be retried.")
+    if run is None or head is None or run.status != FAILED:
+        raise RunEnded("Only a failed work order can be retried; one that was cancelled stays so.")
     state = store.load(head)
     next_step = head.next_step or head.node_id
     new = _start(order, state=state, next_step=next_step, parent=head, before=state, retry_of=run)

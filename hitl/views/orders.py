@@ -20,7 +20,7 @@ from hitl.views.common import person
 from runs import services as runs
 from runs.models import Pause, Template, WorkOrder
 from runs.services import InputInvalid
-from runs.states import RunEnded
+from runs.states import RunEnded, RunStatus
 from runs.steps.sources import BadSource
 from runs.workflows import sequence
 from runs.workflows.sequence import REVISE
@@ -115,16 +115,23 @@ def page_of(order: WorkOrder, *, form: DecisionForm | None = None, problem: str 
         "files": files,
         "hidden_lines": hidden,
         "ways": _ways(order, pause) if pause else [],
+        "leads": _leads(order, pause) if pause else {},
         "steps": progress(order),
         "timeline": [event for event in events if event.kind != EventKind.LOG],
         "log": [event for event in reversed(events) if event.kind == EventKind.LOG],
-        "rerunning": order.phase if rerun else "",
+        "rerunning": order.current_step if rerun else "",
         "feedback": last.feedback if rerun and last else "",
         "seq": order.thread.last_seq,
         "terminal": order.status in TERMINAL,
         "may_cancel": order.status in {"pending", "running"},
-        "may_retry": order.status == "failed",
+        "may_retry": order.latest_run is not None and order.latest_run.status == RunStatus.FAILED,
     }
+
+
+def _leads(order: WorkOrder, pause: Pause) -> dict[str, str]:
+    """Answer → the title of the step it leads to; empty where it leads to the end."""
+    titles = {step["name"]: step["title"] for step in order.definition.steps}
+    return {name: titles.get(to, "") for name, to in pause.ways.items()}
 
 
 def _ways(order: WorkOrder, pause: Pause) -> list[dict[str, str]]:
@@ -183,7 +190,7 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     except services.AnswerInvalid as error:
         return _again(request, order_id, form, str(error), 422)
     except (services.AlreadyAnswered, services.RevisionMismatch) as error:
-        return _again(request, order_id, DecisionForm(), str(error), 409)
+        return _again(request, order_id, form, str(error), 409)
     return redirect("hitl:order", order_id)
 
 
@@ -201,7 +208,7 @@ def order_cancel(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     try:
         services.cancel_order(order.pk, by=person(request), via=Via.PAGE)
     except (RunEnded, services.AlreadyAnswered) as error:
-        return _again(request, order_id, DecisionForm(), str(error), 409)
+        return _again(request, order_id, form, str(error), 409)
     return redirect("hitl:order", order_id)
 
 

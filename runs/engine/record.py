@@ -209,7 +209,8 @@ def _open_pause(held: Held, outcome: Ask, checkpoint: Checkpoint, step: sequence
     report: Report = outcome.report
     content = codec.readable(report.content)
     patch = store.put_blob(codec.readable(report.patch).encode()) if report.patch else ""
-    facts = {codec.readable(label): codec.readable(value) if isinstance(value, str) else value for label, value in report.facts.items()}
+    # pairs, not an object: canonical JSON sorts keys, and the order is the author's
+    facts = [[codec.readable(label), codec.readable(value) if isinstance(value, str) else value] for label, value in report.facts.items()]
     return Pause.objects.create(
         run=held.run,
         checkpoint=checkpoint,

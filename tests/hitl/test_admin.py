@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from checkpoints import ids, store
-from checkpoints.models import Checkpoint, Thread
+from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from hitl import services
 from hitl.models import ApiToken, Decision, Via
 from runs import definitions
@@ -181,7 +181,7 @@ def test_rows_are_found_by_the_ids_that_people_see(page, found_by, make_order, d
 
 
 def put(thread, state):
-    return store.save(thread.pk, ids.new(), state, store.Entry(status="active"), parent=None, before=None)
+    return store.save(thread.pk, ids.new(), state, store.Entry(status=CheckpointStatus.ACTIVE), parent=None, before=None)
 
 
 def test_a_state_is_shown_as_text_and_never_as_markup(root, desk):
@@ -192,6 +192,10 @@ def test_a_state_is_shown_as_text_and_never_as_markup(root, desk):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script>alert(" not in page
     assert "Matches" in page
+    child = store.save(thread.pk, ids.new(), {}, store.Entry(status=CheckpointStatus.ACTIVE), parent=checkpoint, before=None)
+    assert f'href="{page_of("checkpoints_checkpoint", child.pk)}"' in desk.get(page_of("checkpoints_checkpoint", checkpoint.pk)).text
+    assert f'href="{page_of("checkpoints_checkpoint", checkpoint.pk)}"' in desk.get(page_of("checkpoints_checkpoint", child.pk)).text
+    assert f'href="{page_of("checkpoints_checkpoint", child.pk)}"' in desk.get(page_of("checkpoints_thread", thread.pk)).text
     assert "<script>alert(" not in desk.get(page_of("checkpoints_thread", thread.pk)).text
     assert "<script>alert(" not in desk.get(list_of("checkpoints_thread")).text
 
@@ -241,7 +245,7 @@ def test_strangers_and_reviewers_without_staff_status_are_sent_to_the_login(page
     for client in (Client(), client_of(ana)):
         response = client.get(list_of(page))
         assert response.status_code == 302
-        assert response.url.startswith(reverse("admin:login"))
+        assert response["Location"].startswith(reverse("admin:login"))
 
 
 def test_a_reviewer_without_staff_status_cannot_answer_here(paused, ana):
@@ -275,11 +279,12 @@ def test_staff_who_may_only_look_are_offered_no_action_and_cannot_post_one(pause
 def test_staff_outside_of_the_team_are_told_kindly(paused):
     """The right to act is not the right to see: `decide` has the last word."""
     client = client_of(staff("max", "runs.view_pause", "runs.change_pause", "runs.view_workorder", "runs.change_workorder"))
-    for response in (
-        confirm(client, "runs_pause", "approve", pause_of(paused)),
-        confirm(client, "runs_workorder", "cancel_order", paused),
-        confirm(client, "runs_workorder", "retry", paused),
+    for page, action, one in (
+        ("runs_pause", "approve", pause_of(paused)),
+        ("runs_workorder", "cancel_order", paused),
+        ("runs_workorder", "retry", paused),
     ):
+        response = confirm(client, page, action, one)
         assert response.status_code == 302
         [(level, words)] = said(response)
         assert level == "error"
@@ -380,26 +385,32 @@ def test_ids_that_are_none_are_refused_without_an_error(paused, desk):
 
 
 @pytest.mark.parametrize("page", ["runs_workorder", "runs_run"])
-def test_an_order_is_cancelled_and_retried_through_the_services(page, paused, desk):
-    def row():
-        return paused if page == "runs_workorder" else fresh(paused).latest_run
-
-    assert "Cancel these orders?" in ask(desk, page, "cancel_order", row()).text
-    assert said(confirm(desk, page, "cancel_order", row())) == [("success", f"{row().shown_id}: cancelled")]
+def test_an_order_is_cancelled_through_the_services(page, paused, desk):
+    one = paused if page == "runs_workorder" else paused.latest_run
+    assert "Cancel these orders?" in ask(desk, page, "cancel_order", one).text
+    assert fresh(paused).status == "paused"
+    assert said(confirm(desk, page, "cancel_order", one)) == [("success", f"{one.shown_id}: cancelled")]
     decision = Decision.objects.get()
     assert (decision.action, decision.via) == ("cancel", "admin")
-    [(level, words)] = said(confirm(desk, page, "cancel_order", row()))
-    assert level == "warning"
-    ended = fresh(paused).latest_run
-    assert "Retry these orders?" in ask(desk, page, "retry", row()).text
-    [(level, words)] = said(confirm(desk, page, "retry", row()))
+    for again in ("cancel_order", "retry"):
+        [(level, _)] = said(confirm(desk, page, again, one))
+        assert level == "warning"
+    assert Run.objects.count() == 1
+
+
+@pytest.mark.parametrize("page", ["runs_workorder", "runs_run"])
+def test_a_failed_order_is_retried_through_the_services(page, make_order, desk):
+    order = drive(make_order("writing-fail"))
+    ended = order.latest_run
+    one = order if page == "runs_workorder" else ended
+    assert "Retry these orders?" in ask(desk, page, "retry", one).text
+    assert fresh(order).status == "failed"
+    [(level, words)] = said(confirm(desk, page, "retry", one))
     assert level == "success"
-    assert fresh(paused).latest_run.shown_id in words
-    assert said(confirm(desk, page, "retry", row()))[0][0] == "warning"
-    assert said(confirm(desk, "runs_run", "retry", ended))[0] == (
-        "warning",
-        f"{ended.shown_id}: This is not the latest run of a work order, so nothing was done.",
-    )
+    assert fresh(order).latest_run.shown_id in words
+    assert said(confirm(desk, page, "retry", one))[0][0] == "warning"
+    [(level, words)] = said(confirm(desk, "runs_run", "retry", ended))
+    assert (level, words) == ("warning", f"{ended.shown_id}: This is not the latest run of a work order, so nothing was done.")
     assert Run.objects.count() == 2
 
 
@@ -419,7 +430,9 @@ def repository_fields(url, **fields):
     return {"name": "one", "url": str(url), "check_command": '["pytest", "-q"]', "author": "", **fields}
 
 
-@pytest.mark.parametrize("command", ['"pytest -q"', '{"a": 1}', '["a", 1]', '[""]', '["a\\u0000"]', "null", "[not json"])
+@pytest.mark.parametrize(
+    "command", ['"pytest -q"', '{"a": 1}', '["a", 1]', '[""]', '["a\\u0000"]', "null", "[not json", '["\\ud800"]', "[" * 9999]
+)
 def test_a_check_command_is_a_list_of_words(command, templates, desk, tmp_path):
     make_repository(tmp_path / "one", {"a.py": "a = 1\n"})
     response = desk.post(reverse("admin:runs_repository_add"), repository_fields(tmp_path / "one", check_command=command))
@@ -455,7 +468,7 @@ def test_editing_a_template_makes_a_new_version_and_keeps_the_old_one(templates,
     steps = [{**step, "pause_after": False} for step in old.steps]
     response = desk.post(page_of("runs_template", old.pk), template_fields(old, steps=json.dumps(steps), title="Written"))
     new = definitions.current("writing")
-    assert response.url == page_of("runs_template", new.pk)
+    assert response["Location"] == page_of("runs_template", new.pk)
     assert (new.version, new.title, new.steps, new.created_by) == (old.version + 1, "Written", steps, root)
     old.refresh_from_db()
     assert (old.version, old.title) == (1, "Writing")
@@ -469,6 +482,8 @@ def test_editing_a_template_makes_a_new_version_and_keeps_the_old_one(templates,
         ("steps", '[{"step_template_slug": "nowhere"}]', "There is no step template"),
         ("steps", "[]", "required"),
         ("steps", "[oops", "valid JSON"),
+        ("steps", '[{"a": NaN}]', "cannot be kept"),
+        ("steps", '[{"a": "\\u0000"}]', "cannot be kept"),
         ("steps", '{"a": 1}', "each an object"),
         ("input_schema", '{"type": "nonsense"}', "No JSON Schema"),
     ],

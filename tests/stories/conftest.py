@@ -92,7 +92,8 @@ def open_page(chromium: Browser, stack: Stack) -> Iterator[Callable[..., Page]]:
         context = chromium.new_context(base_url=stack.url, **options)
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        # a lost race answers 409, which Chromium itself reports as an error though the page handles it
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" and "409 (Conflict)" not in message.text else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(f"/login?next={path}")
         page.get_by_label("Username").fill(user)

@@ -1,0 +1,142 @@
+"""The main job in a browser: two people, live, on desktop and phone, with and without JavaScript."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.stories.conftest import shot
+
+pytestmark = [pytest.mark.stack, pytest.mark.xdist_group("stack")]
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+
+def make_order(page: Page, repository: object, rules: str = "I, UP") -> str:
+    """Fill in the form of a new order; gives its id."""
+    page.goto("/work-orders/new")
+    page.get_by_label("Repository").fill(str(repository))
+    page.get_by_label(re.compile("Rule", re.IGNORECASE)).first.fill(rules)
+    if page.get_by_label("Team").count():
+        page.get_by_label("Team").select_option("platform")
+    page.get_by_role("button", name=re.compile("Start|Create|Make")).click()
+    page.wait_for_url(re.compile(r"/work-orders/wo_"))
+    return page.url.rstrip("/").rpartition("/")[2]
+
+
+def card(page: Page, title: str):
+    return page.locator(".pause", has_text=f"⏸️ {title}")
+
+
+def test_a_person_takes_an_order_from_plan_to_commits_without_reloading(stack, open_page):
+    """S4-36..45, S4-50, S4-59, S4-60, S0-25, F28: nothing is reloaded; every change comes by itself."""
+    page = open_page("ana", "/")
+    order = make_order(page, stack.folder / "celery")
+    expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
+    expect(page.locator(".live")).to_contain_text("Live")
+    expect(page.locator(".pause")).to_contain_text("just now")
+    assert page.locator(".pause").evaluate("e => getComputedStyle(e).borderTopColor") == "rgb(245, 158, 11)"
+    shot(page, "plan-desktop")
+    page.locator("[data-revise]").click()
+    words = page.get_by_placeholder("Provide feedback for revision...")
+    words.fill("skip UP032, not in tests/")
+    page.get_by_role("button", name="Submit Revision").click()
+    expect(page.locator(".pause.working")).to_contain_text("Re-running planning with feedback...")
+    expect(card(page, "Waiting for Plan Approval")).to_contain_text("Your feedback was applied", timeout=60_000)
+    shot(page, "plan-revision-2-desktop")
+    page.get_by_role("button", name="Approve", exact=False).first.click()
+    expect(card(page, "Waiting for Implementation Review")).to_be_visible(timeout=60_000)
+    shot(page, "implementation-desktop")
+    page.locator("[data-approve]").click()
+    expect(card(page, "Waiting for Review Decision")).to_be_visible(timeout=60_000)
+    page.locator("[data-approve]").click()
+    expect(page.locator("main")).to_contain_text("Completed", timeout=60_000)
+    expect(page.locator(".pause")).to_have_count(0)
+    expect(page.locator("main")).to_contain_text("Workflow resumed with decision: approve")
+    shot(page, "completed-desktop")
+    assert order in page.url
+
+
+def test_a_reviewer_on_a_phone_answers_and_the_desktop_follows(stack, open_page):
+    """Two people, two devices; the answer of one turns the card of the other. F9."""
+    desktop = open_page("ana", "/")
+    order = make_order(desktop, stack.folder / "celery", rules="I")
+    expect(card(desktop, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
+    phone = open_page("ben", "/", **PHONE)
+    expect(phone.locator("main")).to_contain_text("Waiting for you")
+    shot(phone, "inbox-phone")
+    phone.goto(f"/work-orders/{order}/")
+    shot(phone, "plan-phone")
+    phone.locator("[data-cancel]").click()
+    expect(phone.locator("dialog")).to_contain_text("Are you sure you want to cancel this work order?")
+    shot(phone, "cancel-phone")
+    phone.get_by_role("button", name="Yes, Cancel").click()
+    expect(phone.locator("main")).to_contain_text("Cancelled by user at planning phase")
+    expect(desktop.locator("main")).to_contain_text("Cancelled by user at planning phase")
+    expect(desktop.locator("[data-approve]")).to_have_count(0)
+    expect(desktop.locator("main")).to_contain_text("Failed")
+    shot(desktop, "cancelled-desktop")
+
+
+def test_without_javascript_every_answer_can_be_given(stack, open_page, token):
+    page = open_page("ana", "/", java_script_enabled=False)
+    order = make_order(page, stack.folder / "celery", rules="I")
+    stack.paused(order, token("ana"), "awaiting_plan_approval")
+    page.reload()
+    page.locator("[data-revise]").click()
+    page.get_by_placeholder("Provide feedback for revision...").fill("not in tests/")
+    page.get_by_role("button", name="Submit Revision").click()
+    stack.paused(order, token("ana"), "awaiting_plan_approval", revision=2)
+    page.reload()
+    expect(card(page, "Waiting for Plan Approval")).to_contain_text("Your feedback was applied")
+    page.get_by_role("button", name="Approve").first.click()
+    stack.paused(order, token("ana"), "awaiting_implementation_review")
+    page.reload()
+    page.locator("[data-cancel]").click()
+    expect(page.locator("main")).to_contain_text("Are you sure you want to cancel this work order?")
+    page.get_by_role("button", name="Yes, Cancel").click()
+    expect(page.locator("main")).to_contain_text("Cancelled by user at executing phase")
+
+
+def test_with_the_socket_down_the_page_polls_and_keeps_up(stack, open_page, token):
+    """S4-47, S4-67, F27: no socket at all; the page says so and follows by polling, most answers being 304."""
+    page = open_page("ana", "/")
+    page.route_web_socket(re.compile("/ws/"), lambda socket: socket.close(code=1011))
+    answers: list[int] = []
+    page.on("response", lambda response: answers.append(response.status) if "pause-state" in response.url else None)
+    order = make_order(page, stack.folder / "celery", rules="I")
+    expect(page.locator(".live")).to_contain_text("Checking every 2 s")
+    expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
+    with page.expect_response(lambda response: "pause-state" in response.url and response.status == 304):
+        pass
+    stack.answer(order, token("ben"), "approve")
+    expect(card(page, "Waiting for Implementation Review")).to_be_visible(timeout=60_000)
+    stack.answer(order, token("ben"), "cancel")
+    expect(page.locator("main")).to_contain_text("Cancelled by user at executing phase", timeout=30_000)
+    assert 304 in answers
+
+
+def test_a_late_answer_gets_the_calm_truth_and_keeps_the_words(stack, open_page, token):
+    """F8: the page still shows the question when another person's answer wins."""
+    page = open_page("ana", "/")
+    page.route_web_socket(re.compile("/ws/"), lambda socket: socket.close(code=1011))
+    order = make_order(page, stack.folder / "celery", rules="I")
+    expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
+    page.route("**/pause-state", lambda route: route.abort())
+    stack.answer(order, token("ben"), "approve")
+    page.locator("[data-approve]").click()
+    expect(page.locator("[data-problem]")).to_contain_text("Already approved by Ben")
+    shot(page, "late-answer-desktop")
+    stack.paused(order, token("ben"), "awaiting_implementation_review")
+    stack.answer(order, token("ben"), "cancel")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_is_there_in_both_schemes(open_page, scheme):
+    page = open_page("ana", "/", color_scheme=scheme)
+    for name, path in {"inbox": "/", "orders": "/work-orders/", "new": "/work-orders/new"}.items():
+        response = page.goto(path)
+        assert response is not None
+        assert response.status == 200
+        shot(page, f"{name}-{scheme}")
