@@ -61,6 +61,18 @@ def readable(text: str) -> str:
     return UNREADABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def holds_unreadable(value: Any) -> bool:
+    """Whether a JSON value has text that `readable` would change, at any depth."""
+    match value:
+        case str():
+            return UNREADABLE.search(value) is not None
+        case dict():
+            return any(holds_unreadable(part) for item in value.items() for part in item)
+        case list():
+            return any(holds_unreadable(item) for item in value)
+    return False
+
+
 def encode(value: Any) -> str:
     """Canonical JSON text: sorted keys, no spaces, ASCII only (a NUL or a lone surrogate is stored escaped, so every database takes it)."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)

@@ -13,7 +13,6 @@ from django.db.models import F, Q
 
 from checkpoints import codec, ids
 
-
 if TYPE_CHECKING:  # generic in the stubs only
     _TextField = models.TextField[Any, Any]
 else:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 from uuid import UUID
 
-from django.http import HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.utils.cache import get_conditional_response, patch_cache_control
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_field
@@ -58,7 +58,7 @@ class PauseOut(serializers.ModelSerializer[Pause]):
         return pause.run.work_order.shown_id if pause.run.work_order else None
 
     def get_facts(self, pause: Pause) -> dict[str, Any]:
-        return {label: value for label, value in pause.facts}
+        return dict(pause.facts)
 
     @extend_schema_field(OpenApiTypes.STR)
     def get_user_decision(self, pause: Pause) -> str | None:
@@ -105,7 +105,7 @@ class DecisionIn(serializers.Serializer[Any]):
     decision = serializers.CharField(max_length=64, help_text="approve, revise, cancel, or an answer of the template's own.")
     feedback = serializers.CharField(max_length=services.MAX_FEEDBACK, default="", allow_blank=True, help_text="Needed for revise.")
     revision = serializers.IntegerField(
-        default=None, allow_null=True, min_value=1, help_text="The revision you looked at; another one is answered 409."
+        default=None, allow_null=True, min_value=1, max_value=2**31 - 1, help_text="The revision you saw; another one is answered 409."
     )
     pause_id = serializers.CharField(
         default=None, allow_null=True, max_length=40, help_text="The question you looked at; another one is answered 409."
@@ -159,7 +159,7 @@ class PauseState(APIView):
         response = get_conditional_response(request._request, etag=etag)  # only 304 or 412 come back here
         if response is None:
             pause = services.open_pause(order)
-            response = Response(PauseOut(pause, context={"whole": True}).data if pause else None)
+            response = Response(PauseOut(pause, context={"whole": True}).data) if pause else JsonResponse(None, safe=False)
         response["ETag"] = etag
         patch_cache_control(response, private=True, no_cache=True)
         return response
@@ -173,7 +173,7 @@ class Resume(APIView):
         request=DecisionIn,
         responses={200: Success},
         summary="Approve, revise or cancel",
-        description="409 `pause_closed` names who answered first; 409 `not_paused` says that nothing is asked; 422 says what is missing. Nothing is written then.",
+        description="409 `pause_closed` names who answered first; 409 `not_paused`: nothing is asked; 422 says what is missing.",
         examples=[OpenApiExample("Revise", {"decision": "revise", "feedback": "skip UP007"}, request_only=True)],
     )
     def post(self, request: Request, order_id: UUID) -> Response:
@@ -258,3 +258,16 @@ class Decisions(APIView):
             revision=values["revision"],
         )
         return Response(DecisionOut(decision).data, status=201)
+
+
+class NoSuchRoute(APIView):
+    """Every other address below /api/v1/, so that a program gets its 404 as a problem document too."""
+
+    @extend_schema(exclude=True)
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return super().dispatch(request, *args, **kwargs)
+
+    def http_method_not_allowed(self, request: Request, *args: Any, **kwargs: Any) -> NoReturn:
+        raise services.NotFound("There is nothing at this address.")
+
+    options = http_method_not_allowed  # type: ignore[assignment]

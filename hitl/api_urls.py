@@ -1,6 +1,6 @@
 """REST routes of questions and answers, under /api/v1/. `logs/stream` is served beside Django, in `hitl.routing`."""
 
-from django.urls import path
+from django.urls import path, re_path
 
 from hitl import api
 
@@ -13,4 +13,5 @@ urlpatterns = [
     path("pauses", api.Pauses.as_view()),
     path("pauses/<pse:pause_id>", api.PauseDetail.as_view()),
     path("pauses/<pse:pause_id>/decisions", api.Decisions.as_view()),
+    re_path("", api.NoSuchRoute.as_view()),
 ]

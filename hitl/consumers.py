@@ -16,7 +16,7 @@ from django.contrib.auth.models import User
 from checkpoints import live
 from checkpoints.models import Thread
 from hitl.authentication import person_of
-from hitl.hub import hub, in_database_thread
+from hitl.hub import cursor, hub, in_database_thread
 from runs.models import Pause
 
 PING_EVERY = 25.0
@@ -28,13 +28,6 @@ class Refused(Exception):
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
-
-
-def cursor(text: str) -> int:
-    """A cursor as clients send it; raises ValueError unless it is a plain number from 0."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise ValueError(f"{text[:30]!r} is no event number")
-    return int(text)
 
 
 @in_database_thread

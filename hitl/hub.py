@@ -47,6 +47,13 @@ def in_database_thread(function: Callable[P, T]) -> Callable[P, Any]:
     return sync_to_async(run, thread_sensitive=False, executor=_pool)
 
 
+def cursor(text: str) -> int:
+    """A cursor as clients send it; raises ValueError unless it is a plain number from 0."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ValueError(f"{text[:30]!r} is no event number")
+    return int(text)
+
+
 @in_database_thread
 def _read(thread_id: uuid.UUID, seq: int) -> list[Envelope]:
     return [log.envelope(event) for event in log.after(thread_id, seq)]

@@ -166,7 +166,7 @@ def answer_order(
 ) -> Decision:
     """Answer the open question of a work order.
 
-    Raises what `decide` raises, NotPaused where nothing is asked, RevisionMismatch where `pause_id` names another question than the open one.
+    Raises what `decide` raises, NotPaused where nothing is asked, RevisionMismatch where `pause_id` names another question.
     """
     order = find_order(order_id, by=by)
     pause = open_pause(order)

@@ -15,8 +15,7 @@ from urllib.parse import parse_qs
 from checkpoints import ids
 from checkpoints.log import Envelope
 from hitl.authentication import person_of
-from hitl.consumers import cursor
-from hitl.hub import hub, in_database_thread
+from hitl.hub import cursor, hub, in_database_thread
 from runs.models import WorkOrder
 from runs.states import ENDED
 

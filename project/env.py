@@ -65,5 +65,8 @@ def database(url: str, *, pool: int) -> dict[str, Any]:
 SQLITE = {
     "transaction_mode": "IMMEDIATE",  # with DEFERRED two writers fail at once
     "timeout": 20,
-    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA mmap_size=134217728; PRAGMA journal_size_limit=27103364; PRAGMA cache_size=2000",
+    "init_command": (
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA mmap_size=134217728;"
+        "PRAGMA journal_size_limit=27103364; PRAGMA cache_size=2000"
+    ),
 }

@@ -9,6 +9,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_handler
 
+from checkpoints.store import CheckpointDamaged
 from hitl import services
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.services import InputInvalid, PauseClosed
@@ -27,6 +28,7 @@ STATUS: dict[type[Exception], int] = {
     InputInvalid: 422,
     TemplateInvalid: 422,
     BadSource: 422,
+    CheckpointDamaged: 409,
 }
 
 
@@ -34,6 +36,8 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
     status = STATUS.get(type(error))
     if status is not None:
         return problem(status, str(getattr(error, "code", "error")), str(error), **_extra(error))
+    if isinstance(error, RecursionError):  # Python's JSON parser and ours go down by recursion
+        return problem(400, "parse_error", "The request is nested too deeply; nothing was changed.")
     response = drf_handler(error, context)
     if response is None:
         return None

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
 
 from checkpoints import codec
 from runs import workflows as workflows  # registers the step functions
 from runs.models import Definition, StepTemplate, Template
 from runs.workflows.base import UnknownStep, find
-from runs.workflows.sequence import FrozenStep
+from runs.workflows.sequence import Choice, FrozenStep
 
 MAX_STEPS = 50
 RESERVED = {"approve", "revise", "cancel"}
@@ -58,6 +61,7 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, **fields: An
         else {"title": slug}
     )
     values = {**kept, **fields}
+    _check_texts(slug, fields)
     freeze_steps(values.get("steps", []))
     _check_schema(values.get("input_schema", {}))
     if last and values == kept:
@@ -127,13 +131,16 @@ def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str]) -> 
         "pause_after": pause_after,
         "pause_phase": str(step.get("pause_phase") or "")[:64],
         "revise_to": str(step.get("revise_to") or name),
-        "choices": [
-            {"name": str(choice["name"]), "label": str(choice["label"]), "to": str(choice["to"])}
-            for choice in step.get("choices", [])
-            if isinstance(choice, dict) and {"name", "label", "to"} <= choice.keys()
-        ],
+        "choices": _choices(step.get("choices", []), position),
         "max_revisions": rounds,
     }
+
+
+def _choices(choices: Any, position: int) -> list[Choice]:
+    known = isinstance(choices, list) and all(isinstance(choice, dict) and {"name", "label", "to"} <= choice.keys() for choice in choices)
+    if not known or any(not 0 < len(str(choice["name"])) <= 64 for choice in choices):
+        raise TemplateInvalid({f"steps.{position}.choices": ["A list of objects with name (up to 64 characters), label and to."]})
+    return [{"name": str(choice["name"]), "label": str(choice["label"]), "to": str(choice["to"])} for choice in choices]
 
 
 def _check_ways(steps: Sequence[FrozenStep]) -> None:
@@ -150,8 +157,41 @@ def _check_ways(steps: Sequence[FrozenStep]) -> None:
             raise TemplateInvalid({f"steps.{step['name']}.pause_phase": ["A step that pauses needs a pause_phase."]})
 
 
+def _check_texts(slug: str, fields: Mapping[str, Any]) -> None:
+    """What the columns cannot hold."""
+    if len(slug) > 80:
+        raise TemplateInvalid({"slug": ["Up to 80 characters."]})
+    for name, value in fields.items():
+        try:
+            codec.check(value, name)
+        except codec.NotJson as error:
+            raise TemplateInvalid({name: [str(error)]}) from error
+        if codec.holds_unreadable(value):
+            raise TemplateInvalid({name: [f"{name} holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."]})
+
+
+def _references(schema: Any) -> Iterator[str]:
+    """Every `$ref` of a schema."""
+    parts = list(schema.values()) if isinstance(schema, dict) else schema if isinstance(schema, list) else []
+    if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
+        yield schema["$ref"]
+    for part in parts:
+        yield from _references(part)
+
+
+def validator(schema: Mapping[str, Any]) -> Draft202012Validator:
+    """A validator of work orders' input. Its registry is empty: a `$ref` never fetches anything."""
+    return Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER, registry=Registry())
+
+
 def _check_schema(schema: Any) -> None:
     try:
-        Draft202012Validator.check_schema(schema)
+        Draft202012Validator.check_schema(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
     except SchemaError as error:
         raise TemplateInvalid({"input_schema": [f"No JSON Schema: {error.message}"]}) from error
+    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    for reference in _references(schema):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable as error:
+            raise TemplateInvalid({"input_schema": [f"The reference {reference!r} leads nowhere inside this schema."]}) from error

@@ -59,7 +59,7 @@ class Template(models.Model):
     title = models.CharField(max_length=120)
     description = models.TextField(blank=True)
     steps = models.JSONField(
-        help_text="Ordered: step_type, step_template_slug, pause_after, pause_phase and, optionally, name, revise_to, choices, max_revisions."
+        help_text="Ordered: step_type, step_template_slug, pause_after, pause_phase; if wanted name, revise_to, choices, max_revisions."
     )
     input_schema = models.JSONField(default=dict, blank=True, help_text="JSON Schema 2020-12 of a work order's input.")
     needs_repository = models.BooleanField(default=True)

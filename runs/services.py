@@ -11,9 +11,10 @@ from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from jsonschema import Draft202012Validator
 
-from checkpoints import ids, live, log, store
+from referencing.exceptions import Unresolvable
+
+from checkpoints import codec, ids, live, log, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import definitions
@@ -65,9 +66,18 @@ def submit(
 
 def _check_input(template: Template, values: dict[str, Any]) -> None:
     errors: dict[str, list[str]] = {}
-    for error in Draft202012Validator(template.input_schema, format_checker=Draft202012Validator.FORMAT_CHECKER).iter_errors(values):
-        field = ".".join(str(part) for part in error.absolute_path) or "input"
-        errors.setdefault(field, []).append(error.message[:300])
+    try:
+        codec.check(values, "input")
+    except codec.NotJson as error:
+        raise InputInvalid({"input": [str(error)]}) from error
+    if codec.holds_unreadable(values):
+        raise InputInvalid({"input": ["The input holds characters that cannot be shown: a NUL, or bytes that are no UTF-8."]})
+    try:
+        for found in definitions.validator(template.input_schema).iter_errors(values):
+            field = ".".join(str(part) for part in found.absolute_path) or "input"
+            errors.setdefault(field, []).append(found.message[:300])
+    except Unresolvable as error:
+        raise InputInvalid({"input": [f"The template's input schema refers to something that is not there: {error}"[:300]]}) from error
     if errors:
         raise InputInvalid(errors)
 

@@ -15,8 +15,8 @@ from rest_framework.test import APIClient
 
 from checkpoints.models import Event
 from hitl.models import ApiToken
-from runs import shipped
 from runs import services as runs
+from runs import shipped
 from runs.engine.advance import advance
 from runs.models import Pause, WorkOrder
 from tests import steps  # registers the test steps

@@ -37,7 +37,11 @@ class Stack:
         self.folder = folder
         self.port = free_port()
         self.processes: list[subprocess.Popen[bytes]] = []
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("WAYSTATION_", "TEST_", "DATABASE_", "REDIS_", "DJANGO_"))}
+        inherited = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("WAYSTATION_", "TEST_", "DATABASE_", "REDIS_", "DJANGO_"))
+        }
         self.environment = {
             **inherited,
             "WAYSTATION_DATA": str(folder / "data"),
@@ -56,7 +60,13 @@ class Stack:
     def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, *arguments], cwd=ROOT, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+                [sys.executable, *arguments],
+                cwd=ROOT,
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
             )
         self.processes.append(process)
         return process
@@ -69,7 +79,14 @@ class Stack:
         return process
 
     def worker(self, name: str = "worker") -> subprocess.Popen[bytes]:
-        options = ["--concurrency=2", "--queues=steps,control", "--without-gossip", "--without-mingle", "--without-heartbeat", f"--hostname={name}@tests"]
+        options = [
+            "--concurrency=2",
+            "--queues=steps,control",
+            "--without-gossip",
+            "--without-mingle",
+            "--without-heartbeat",
+            f"--hostname={name}@tests",
+        ]
         return self.start(name, "-m", "celery", "-A", "project", "worker", *options)
 
     def beat(self) -> subprocess.Popen[bytes]:
@@ -96,7 +113,9 @@ class Stack:
         return " | ".join(path.read_text(errors="replace")[-1500:] for path in self.folder.glob("*.log"))
 
     def manage(self, *arguments: str, check: bool = True) -> str:
-        done = subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments], cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False
+        )
         assert not check or done.returncode == 0, done.stderr
         return done.stdout + (done.stderr if not check else "")
 
@@ -116,7 +135,9 @@ class Stack:
         status, _, answer = self.exchange(method, path, body, token=token, headers=headers)
         return status, answer
 
-    def exchange(self, method: str, path: str, body: Any = None, *, token: str = "", headers: dict[str, str] | None = None) -> tuple[int, Any, Any]:
+    def exchange(
+        self, method: str, path: str, body: Any = None, *, token: str = "", headers: dict[str, str] | None = None
+    ) -> tuple[int, Any, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         sent = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
         connection.request(method, path, json.dumps(body) if body is not None else None, sent)

@@ -189,7 +189,7 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         )
     except services.AnswerInvalid as error:
         return _again(request, order_id, form, str(error), 422)
-    except (services.AlreadyAnswered, services.RevisionMismatch) as error:
+    except (services.AlreadyAnswered, services.RevisionMismatch, store.CheckpointDamaged) as error:
         return _again(request, order_id, form, str(error), 409)
     return redirect("hitl:order", order_id)
 
@@ -208,7 +208,7 @@ def order_cancel(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     try:
         services.cancel_order(order.pk, by=person(request), via=Via.PAGE)
     except (RunEnded, services.AlreadyAnswered) as error:
-        return _again(request, order_id, form, str(error), 409)
+        return _again(request, order_id, DecisionForm(), str(error), 409)
     return redirect("hitl:order", order_id)
 
 
@@ -218,7 +218,7 @@ def order_retry(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     order = _find(order_id, request)
     try:
         runs.retry(order.pk, by=person(request))
-    except RunEnded as error:
+    except (RunEnded, store.CheckpointDamaged) as error:
         messages.info(request, str(error))
     return redirect("hitl:order", order_id)
 

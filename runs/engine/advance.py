@@ -47,7 +47,8 @@ def advance(run_id: uuid.UUID, *, budget: float) -> bool:
 
 def _hold(run_id: uuid.UUID) -> Held:
     run = Run.objects.select_related("thread__head", "definition", "work_order").get(pk=run_id)
-    assert run.thread.head is not None and run.work_order is not None  # `submit` writes both with the run
+    assert run.thread.head is not None  # `submit` writes both with the run
+    assert run.work_order is not None
     held = Held(run=run, epoch=run.epoch, steps=run.definition.steps, order=run.work_order, head=run.thread.head, state={})
     try:
         held.state = store.load(held.head)
@@ -81,7 +82,7 @@ def _call(held: Held) -> Outcome | Exception:
         return _checked(held, sequence.conclude(held.steps, name, outcome))
     except Stopped:
         raise
-    except Exception as error:  # noqa: BLE001  # the one place: whatever a step raises ends in its run's record
+    except Exception as error:  # the one place: whatever a step raises ends in its run's record
         logger.exception("step %s of %s failed", name, held.run.shown_id)
         return error
 

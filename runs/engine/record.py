@@ -186,7 +186,7 @@ def _checkpoint(
         node_id=step,
         next_step=next_step,
         loop_num=number,
-        completed_nodes=sequence.completed(held.steps, sequence.following(held.steps, step) if not next_step else next_step),
+        completed_nodes=sequence.completed(held.steps, next_step or sequence.following(held.steps, step)),
         total_nodes=len(held.steps),
         metadata={
             **kept,

@@ -60,7 +60,8 @@ def _return(run: Run, *, now: dt.datetime) -> bool:
 def _incident(run: Run) -> None:
     head = run.thread.head
     assert head is not None
-    words = f"Step {head.next_step} lost its worker {run.lost_attempts + 1} times in a row. The state before it is kept; retry when the cause is found."
+    times = run.lost_attempts + 1
+    words = f"Step {head.next_step} lost its worker {times} times in a row. The state before it is kept; retry when the cause is found."
     fields = {"error": words, "failure_code": FailureCode.INCIDENT, "ended_at": timezone.now(), "lease_owner": "", "lease_until": None}
     moved = Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until).move({RUNNING}, FAILED, **fields)
     if not moved:

@@ -62,7 +62,9 @@ def test_a_snapshot_comes_every_twenty_deltas_and_bytes_stay_flat():
     """F26."""
     saved, _ = counted(45)
     assert [index for index, checkpoint in enumerate(saved) if checkpoint.is_snapshot] == [0, 21, 42]
-    assert {checkpoint.size for checkpoint in saved if not checkpoint.is_snapshot} <= {len('{"set":{"n":0},"unset":[]}') + extra for extra in (0, 1)}
+    assert {checkpoint.size for checkpoint in saved if not checkpoint.is_snapshot} <= {
+        len('{"set":{"n":0},"unset":[]}') + extra for extra in (0, 1)
+    }
 
 
 def test_the_newest_checkpoint_is_the_threads_head():

@@ -34,7 +34,7 @@ def url(paused):
 
 
 @pytest.fixture
-def unchanged(paused):
+def unchanged(paused, ana_api):
     """Nothing in the whole database may change during the test."""
     before = rows()
     yield
@@ -194,14 +194,27 @@ def test_nonsense_is_refused_and_the_question_stays_open(ana_api, paused, body, 
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.fixed_dictionaries({}, optional={"decision": st.sampled_from(["revise", "maybe", "skip_review"]) | anything, "feedback": anything, "revision": anything, "pause_id": anything}) | anything)
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "decision": st.sampled_from(["revise", "maybe", "skip_review"]) | anything,
+            "feedback": anything,
+            "revision": anything,
+            "pause_id": anything,
+        },
+    )
+    | anything
+)
 def test_no_body_of_an_answer_is_a_server_error(ana_api, url, body):
     ana_api.raise_request_exception = False
     assert ana_api.post(f"{url}/resume", json.dumps(body), content_type="application/json").status_code < 500
     assert ana_api.get(f"{url}/pause-state").status_code == 200
 
 
-@pytest.mark.parametrize("odd", ["\U0001f9d0 é\u202e", "<script>alert(1)</script>", "x" * 20_000, "{{ revision_feedback }}", "'; DROP TABLE"])
+@pytest.mark.parametrize(
+    "odd", ["\U0001f9d0 é\u202e", "<script>alert(1)</script>", "x" * 20_000, "{{ revision_feedback }}", "'; DROP TABLE"]
+)
 def test_feedback_comes_back_to_the_letter(ana_api, url, paused, odd):
     """F28: what was said is what is kept and shown."""
     pause = pause_of(paused)

@@ -315,7 +315,19 @@ def test_an_order_that_makes_no_sense_is_refused_and_leaves_nothing(ana_api, bod
     assert rows() == before
 
 
-@pytest.mark.parametrize("raw", ["", "{", "nonsense", '{"input": NaN}', "[" * 100_000, '{"input":' * 900 + "1" + "}" * 900, '{"input": {"n": ' + "9" * 5000 + "}}", "\udcff"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "",
+        "{",
+        "nonsense",
+        '{"input": NaN}',
+        "[" * 100_000,
+        '{"input":' * 900 + "1" + "}" * 900,
+        '{"input": {"n": ' + "9" * 5000 + "}}",
+        "\udcff",
+    ],
+)
 def test_a_body_that_is_no_json_is_refused_and_leaves_nothing(ana_api, raw):
     before = rows()
     ana_api.raise_request_exception = False
@@ -351,7 +363,14 @@ def test_nobody_learns_which_teams_there_are(templates, zoe, team, api):
 
 def test_a_client_cannot_make_up_state(ana_api):
     """F6: what is not asked for is not taken."""
-    body = {"template": "writing", "status": "completed", "id": "wo_" + "0" * 26, "checkpoint_data": {"x": 1}, "created_by": "ben", "latest_run": 1}
+    body = {
+        "template": "writing",
+        "status": "completed",
+        "id": "wo_" + "0" * 26,
+        "checkpoint_data": {"x": 1},
+        "created_by": "ben",
+        "latest_run": 1,
+    }
     made = ana_api.post(ORDERS, body, format="json").json()
     assert (made["status"], made["created_by"]) == ("pending", "ana")
     assert made["id"] != body["id"]
@@ -359,7 +378,9 @@ def test_a_client_cannot_make_up_state(ana_api):
 
 
 def test_an_order_shows_the_same_after_reading_it_again(ana_api):
-    made = ana_api.post(ORDERS, {"template": "writing", "title": "Tidy é \U0001f9d0", "user_request": "a\nb", "input": {"k": [1, None, "é"]}}, format="json")
+    made = ana_api.post(
+        ORDERS, {"template": "writing", "title": "Tidy é \U0001f9d0", "user_request": "a\nb", "input": {"k": [1, None, "é"]}}, format="json"
+    )
     assert made.status_code == 201
     assert ana_api.get(f"{ORDERS}/{made.json()['id']}").json() == made.json()
     assert made.json()["input"] == {"k": [1, None, "é"]}
@@ -376,7 +397,17 @@ def test_orders_come_newest_first_page_by_page(ana_api, make_order):
     assert seen == made[::-1]
 
 
-@pytest.mark.parametrize("cursor", ["x", "%00", base64.b64encode(b"p=x").decode(), base64.b64encode(b"p=\x00").decode(), base64.b64encode(b"o=99999999999999").decode(), "é"])
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "x",
+        "%00",
+        base64.b64encode(b"p=x").decode(),
+        base64.b64encode(b"p=\x00").decode(),
+        base64.b64encode(b"o=99999999999999").decode(),
+        "é",
+    ],
+)
 @pytest.mark.parametrize("path", [ORDERS, "/api/v1/pauses"])
 def test_a_cursor_that_is_none_is_refused(ana_api, path, cursor):
     response = ana_api.get(path, {"cursor": cursor})
@@ -418,7 +449,11 @@ def test_a_method_that_is_not_served_is_named(ana_api):
 # Whatever is sent.
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(st.characters(exclude_categories=()), max_size=20),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=()), max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
@@ -449,7 +484,20 @@ def test_no_body_of_a_new_order_is_a_server_error(ana_api, body):
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.fixed_dictionaries({"steps": st.lists(st.dictionaries(st.sampled_from(["step_type", "name", "pause_after", "choices", "revise_to", "pause_phase", "max_revisions"]), anything).map(lambda step: {**GOOD, **step}), max_size=2) | anything}, optional={"title": anything, "description": anything, "input_schema": anything}))
+@given(
+    st.fixed_dictionaries(
+        {
+            "steps": st.lists(
+                st.dictionaries(
+                    st.sampled_from(["step_type", "name", "pause_after", "choices", "revise_to", "pause_phase", "max_revisions"]), anything
+                ).map(lambda step: {**GOOD, **step}),
+                max_size=2,
+            )
+            | anything
+        },
+        optional={"title": anything, "description": anything, "input_schema": anything},
+    )
+)
 def test_no_template_is_a_server_error(editor_api, body):
     editor_api.raise_request_exception = False
     response = editor_api.put("/api/v1/templates/workflows/any", json.dumps(body), content_type="application/json")

@@ -276,7 +276,15 @@ def test_the_ledger_is_a_chain_without_a_gap(five_decisions, team, zoe):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("action", "cancel"), ("feedback", "other"), ("revision", 9), ("via", "admin"), ("content_digest", "0" * 64), ("previous", "1" * 64), ("position", 77)],
+    [
+        ("action", "cancel"),
+        ("feedback", "other"),
+        ("revision", 9),
+        ("via", "admin"),
+        ("content_digest", "0" * 64),
+        ("previous", "1" * 64),
+        ("position", 77),
+    ],
 )
 def test_a_changed_decision_gives_itself_away(five_decisions, field, value):
     """P11."""

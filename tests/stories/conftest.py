@@ -93,7 +93,10 @@ def open_page(chromium: Browser, stack: Stack) -> Iterator[Callable[..., Page]]:
         contexts.append(context)
         page = context.new_page()
         # a lost race answers 409, which Chromium itself reports as an error though the page handles it
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" and "409 (Conflict)" not in message.text else None)
+        page.on(
+            "console",
+            lambda message: errors.append(message.text) if message.type == "error" and "409 (Conflict)" not in message.text else None,
+        )
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(f"/login?next={path}")
         page.get_by_label("Username").fill(user)

@@ -51,7 +51,9 @@ def test_a_worker_killed_in_the_middle_of_execute_is_replaced_and_no_commit_is_d
     done = own.ended(order, token)
     own.kill(heir)
     workspace = own.folder / "data" / "workspaces" / order
-    log = subprocess.run(["git", "-C", workspace, "log", "--format=%s", f"origin/HEAD..{done['branch']}"], capture_output=True, text=True, check=True)
+    log = subprocess.run(
+        ["git", "-C", workspace, "log", "--format=%s", f"origin/HEAD..{done['branch']}"], capture_output=True, text=True, check=True
+    )
     subjects = log.stdout.splitlines()
     assert len(subjects) == len(set(subjects)) == done["git_commit_count"] > 1
     messages = [event["data"].get("message", "") for event in own.events(order, token)]
@@ -76,7 +78,9 @@ def test_an_answer_given_while_no_worker_lives_is_kept_and_acted_on(own):
     """P2, P3."""
     token = own.manage("api_token", "ana").split()[-1]
     first = own.worker("first")
-    status, order = own.call("POST", "/api/v1/work-orders", {"repository_url": str(own.folder / "celery"), "input": {"rules": "I001"}}, token=token)
+    status, order = own.call(
+        "POST", "/api/v1/work-orders", {"repository_url": str(own.folder / "celery"), "input": {"rules": "I001"}}, token=token
+    )
     assert status == 201
     own.paused(order["id"], token, "awaiting_plan_approval")
     own.kill(first)

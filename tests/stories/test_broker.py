@@ -20,7 +20,9 @@ pytestmark = [pytest.mark.stack, pytest.mark.xdist_group("accidents")]
 def redis(tmp_path: Path):
     """A Redis of its own that the test may freeze."""
     port = free_port()
-    process = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", tmp_path], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", tmp_path], stdout=subprocess.DEVNULL
+    )
     process.url = f"redis://127.0.0.1:{port}/0"  # type: ignore[attr-defined]
     yield process
     process.kill()
@@ -37,7 +39,9 @@ def test_a_frozen_redis_neither_holds_nor_loses_an_answer(redis, tmp_path_factor
         stack.beat()
         stack.web()
         token = stack.manage("api_token", "ana").split()[-1]
-        _, order = stack.call("POST", "/api/v1/work-orders", {"repository_url": str(stack.folder / "celery"), "input": {"rules": "I001"}}, token=token)
+        _, order = stack.call(
+            "POST", "/api/v1/work-orders", {"repository_url": str(stack.folder / "celery"), "input": {"rules": "I001"}}, token=token
+        )
         stack.paused(order["id"], token, "awaiting_plan_approval")
         redis.send_signal(signal.SIGSTOP)
         began = time.monotonic()

@@ -60,7 +60,9 @@ def test_killed_while_a_step_works_it_goes_on_by_itself(alone):
     alone.standalone("--demo")
     state = alone.paused(order, token, "awaiting_implementation_review")
     workspace = alone.folder / "data" / "workspaces" / order
-    subjects = subprocess.run(["git", "-C", workspace, "log", "--format=%s", "origin/HEAD..HEAD"], capture_output=True, text=True, check=True).stdout
+    subjects = subprocess.run(
+        ["git", "-C", workspace, "log", "--format=%s", "origin/HEAD..HEAD"], capture_output=True, text=True, check=True
+    ).stdout
     assert len(subjects.splitlines()) == len(set(subjects.splitlines())) == int(state["facts"]["Commits"])
 
 

@@ -34,10 +34,17 @@ def test_a_repository_is_tidied_with_three_answers_and_the_branch_is_pushed(stac
     stack.answer(order["id"], ana, "approve")
     done = stack.ended(order["id"], ana)
     assert (done["current_phase"], done["git_commit_count"], done["last_checkpoint"]) == ("completed", 2, "awaiting_review_decision")
-    subjects = subprocess.run(["git", "-C", sample_copy, "log", "--format=%s", f"HEAD..{done['branch']}"], capture_output=True, text=True, check=True)
+    subjects = subprocess.run(
+        ["git", "-C", sample_copy, "log", "--format=%s", f"HEAD..{done['branch']}"], capture_output=True, text=True, check=True
+    )
     assert sorted(line.split(":")[0] for line in subjects.stdout.splitlines()) == ["Fix I001", "Fix UP007"]
     messages = [event["data"]["message"] for event in stack.events(order["id"], ana) if event["event"] == "log"]
-    for line in ("Workflow paused", "Workflow resumed with decision: revise", "Re-running step: planning with feedback", "Executing step: execute"):
+    for line in (
+        "Workflow paused",
+        "Workflow resumed with decision: revise",
+        "Re-running step: planning with feedback",
+        "Executing step: execute",
+    ):
         assert line in messages
 
 

@@ -34,7 +34,7 @@ STOP_SECONDS = 10
 
 
 class Command(BaseCommand):
-    help = "Run everything in one process: web server, worker and timer, on the embedded database. Ctrl-C stops it; start it again and it goes on."
+    help = "Run everything in one process: web server, worker and timer. Ctrl-C stops it; start it again and it goes on."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default="127.0.0.1")
