@@ -12,13 +12,15 @@ from rest_framework.views import exception_handler as drf_handler
 from checkpoints.store import CheckpointDamaged
 from hitl import services
 from runs.definitions import TemplateInvalid, TemplateNotFound
-from runs.services import InputInvalid, PauseClosed
+from runs.services import InputInvalid, OrdersStopped, PauseClosed, RepositoryNotFound
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
 
 STATUS: dict[type[Exception], int] = {
     services.NotFound: 404,
     TemplateNotFound: 404,
+    RepositoryNotFound: 404,
+    OrdersStopped: 409,
     services.AlreadyAnswered: 409,
     PauseClosed: 409,
     services.RevisionMismatch: 409,

@@ -1,8 +1,15 @@
+from csp.constants import UNSAFE_INLINE
+from csp.decorators import csp_update
 from django.contrib import admin
 from django.contrib.auth import views as auth
 from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+
+# Swagger UI writes its styles into the page
+reference = csp_update({"style-src": [UNSAFE_INLINE]})(
+    SpectacularSwaggerSplitView.as_view(url_name="schema", permission_classes=[], http_method_names=["get", "head"])
+)
 
 urlpatterns = [
     path("", include("hitl.urls")),
@@ -12,6 +19,6 @@ urlpatterns = [
     path("api/v1/", include("runs.urls")),
     path("api/v1/", include("hitl.api_urls")),
     path("api/schema/", SpectacularAPIView.as_view(permission_classes=[]), name="schema"),
-    path("api/reference/", SpectacularSwaggerSplitView.as_view(url_name="schema", permission_classes=[]), name="reference"),
+    path("api/reference/", reference, name="reference"),
     path("favicon.ico", RedirectView.as_view(url="/static/favicon.svg"), name="favicon"),
 ]

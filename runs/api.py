@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from runs import definitions, services
-from runs.models import Template, WorkOrder
+from runs.models import Repository, Template, WorkOrder
 
 
 def user_of(request: Request) -> User:
@@ -169,6 +169,55 @@ class TemplateOut(serializers.ModelSerializer[Template]):
     class Meta:
         model = Template
         fields: ClassVar = ["slug", "version", "title", "description", "steps", "input_schema", "needs_repository", "created_at"]
+
+
+class RepositoryOut(serializers.ModelSerializer[Repository]):
+    id = serializers.CharField(source="shown_id", help_text="repo_…")
+
+    class Meta:
+        model = Repository
+        fields: ClassVar = ["id", "name", "url", "check_command", "author", "use_template_execution", "created_at"]
+
+
+class TemplateExecutionIn(serializers.Serializer[Any]):
+    use_template_execution = serializers.BooleanField(help_text="false: no work order may be made on this repository.")
+
+
+class MayChangeRepositories(BasePermission):
+    """Repositories belong to operators."""
+
+    message = "You may not change repositories."
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return request.user.has_perm("runs.change_repository")
+
+
+class Repositories(APIView):
+    permission_classes = [*APIView.permission_classes, MayChangeRepositories]
+
+    @extend_schema(operation_id="list_repositories", responses=RepositoryOut(many=True), summary="List repositories, newest first")
+    def get(self, request: Request) -> Response:
+        pages = NewestFirst()
+        found = pages.paginate_queryset(Repository.objects.all(), request, view=self)
+        return pages.get_paginated_response(RepositoryOut(found, many=True).data)
+
+
+class TemplateExecution(APIView):
+    """Whether work orders may run on a repository."""
+
+    permission_classes = [*APIView.permission_classes, MayChangeRepositories]
+
+    @extend_schema(
+        operation_id="set_template_execution",
+        request=TemplateExecutionIn,
+        responses=RepositoryOut,
+        summary="Allow or stop work orders on a repository",
+    )
+    def put(self, request: Request, repository_id: UUID) -> Response:
+        data = TemplateExecutionIn(data=request.data)
+        data.is_valid(raise_exception=True)
+        repository = services.allow_orders(repository_id, allowed=data.validated_data["use_template_execution"])
+        return Response(RepositoryOut(repository).data)
 
 
 class MayEditTemplates(BasePermission):

@@ -36,6 +36,16 @@ class InputInvalid(Exception):
         self.errors = errors
 
 
+class OrdersStopped(Exception):
+    """An operator has stopped work orders on this repository."""
+
+    code = "template_execution_off"
+
+
+class RepositoryNotFound(Exception):
+    code = "not_found"
+
+
 class PauseClosed(Exception):
     """The pause has been answered, or its run has ended."""
 
@@ -55,7 +65,7 @@ def submit(
     """Make a work order and start it.
 
     Raises:
-        definitions.TemplateNotFound, InputInvalid, sources.BadSource: nothing was made; the message says what to change.
+        definitions.TemplateNotFound, InputInvalid, sources.BadSource, OrdersStopped: nothing was made; the message says what to change.
     """
     recipe = definitions.current(template)
     values = dict(input or {})
@@ -98,6 +108,8 @@ def _check_repository(template: Template, url: str) -> str:
 @transaction.atomic(durable=True)
 def _create(template: Template, *, by: User, title: str, request: str, input: dict[str, Any], source: str, team: Group | None) -> WorkOrder:
     repository = Repository.objects.filter(url=source).first() if source else None
+    if repository is not None and not repository.use_template_execution:
+        raise OrdersStopped(f"Work orders on {repository.name} are switched off, so none was made. An operator can switch them on again.")
     definition = definitions.freeze(template)
     title = title or ": ".join(filter(None, [template.title, source.rstrip("/").rsplit("/", 1)[-1]]))[:200]
     thread = Thread.objects.create(owner=by, team=team, title=title)
@@ -117,6 +129,13 @@ def _create(template: Template, *, by: User, title: str, request: str, input: di
     first = definition.steps[0]["name"]
     _start(order, state={"revision_feedback": "", "decided": {}}, next_step=first, parent=None, before=None)
     return order
+
+
+def allow_orders(repository_id: uuid.UUID, *, allowed: bool) -> Repository:
+    """Allow or stop new work orders on a repository; those that run go on. Raises RepositoryNotFound."""
+    if not Repository.objects.filter(pk=repository_id).update(use_template_execution=allowed):
+        raise RepositoryNotFound("There is no such repository.")
+    return Repository.objects.get(pk=repository_id)
 
 
 def retry(order_id: uuid.UUID, *, by: User) -> Run:

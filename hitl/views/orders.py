@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints import ids, store
 from checkpoints.models import Event, EventKind
@@ -19,7 +19,7 @@ from hitl.models import Decision, Via
 from hitl.views.common import person
 from runs import services as runs
 from runs.models import Pause, Template, WorkOrder
-from runs.services import InputInvalid
+from runs.services import InputInvalid, OrdersStopped
 from runs.states import RunEnded, RunStatus
 from runs.steps.sources import BadSource
 from runs.workflows import sequence
@@ -79,7 +79,7 @@ def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | N
         )
     except InputInvalid as error:
         form.add_errors(error.errors)
-    except BadSource as error:
+    except (BadSource, OrdersStopped) as error:
         form.add_error("repository_url", str(error))
     return None
 
@@ -223,7 +223,7 @@ def order_retry(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     return redirect("hitl:order", order_id)
 
 
-@require_GET
+@require_safe
 @login_required
 def pause_patch(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     """The whole patch under review, as text."""

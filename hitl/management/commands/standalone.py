@@ -6,6 +6,7 @@ import fcntl
 import os
 import secrets
 import socket
+import sys
 import threading
 from pathlib import Path
 from typing import IO, Any
@@ -25,10 +26,11 @@ from django.utils import timezone
 from runs import services as runs
 from runs import shipped
 from runs.engine import recovery
-from runs.models import WorkOrder
+from runs.models import Repository, WorkOrder
 from runs.steps.samples import make_sample
 
 DEMO_USER = "reviewer"
+DEMO_INPUT = {"rules": "F, I, UP, E7", "target_version": "py311", "unsafe_fixes": False, "push": False}
 STOP_SECONDS = 10
 """A step at work when the stop comes may go on so long; then it is left to the next start, which does it again from its checkpoint."""
 
@@ -88,6 +90,8 @@ class Command(BaseCommand):
             )
         if not WorkOrder.objects.exists():
             repository = make_sample(Path(settings.WAYSTATION_DATA) / "sample" / "celery")
+            check = [sys.executable, "-m", "compileall", "-q", "src"]
+            Repository.objects.create(name="celery (sample)", url=str(repository), check_command=check)
             runs.submit("repo-tidy", by=user, title="Tidy the sample repository", repository_url=str(repository), input=DEMO_INPUT)
         self.stdout.write(f"Open          {base}{self._where_to_look()}")
 
@@ -124,6 +128,3 @@ class Command(BaseCommand):
         threads[0].join(STOP_SECONDS)
         if threads[0].is_alive():
             os._exit(0)  # a step still works; its run is taken back at the next start
-
-
-DEMO_INPUT: dict[str, Any] = {}

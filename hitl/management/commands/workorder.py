@@ -12,7 +12,7 @@ from hitl.models import Via
 from runs import services as runs
 from runs.definitions import TemplateNotFound
 from runs.models import WorkOrder
-from runs.services import InputInvalid
+from runs.services import InputInvalid, OrdersStopped
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
 
@@ -24,6 +24,7 @@ REFUSALS = (
     services.RevisionMismatch,
     RunEnded,
     InputInvalid,
+    OrdersStopped,
     TemplateNotFound,
     BadSource,
 )

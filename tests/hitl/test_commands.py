@@ -1,0 +1,167 @@
+"""The shell's doors: tokens and work orders by command. A refusal is a sentence, never a traceback."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from rest_framework.test import APIClient
+
+from checkpoints import ids
+from hitl.models import ApiToken, Decision
+from runs.models import WorkOrder
+from tests.conftest import drive, fresh, pause_of
+from tests.databases import rows
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*words):
+    out = StringIO()
+    call_command(*words, stdout=out)
+    return out.getvalue()
+
+
+def workorder(*words, user="ana"):
+    return run("workorder", "--user", user, *words)
+
+
+def test_the_last_word_of_api_token_is_a_token_that_works(ana):
+    secret = run("api_token", "ana").split()[-1]
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    assert client.get("/api/v1/work-orders").status_code == 200
+
+
+def test_a_token_has_the_scope_and_the_days_that_were_asked_for(ana):
+    run("api_token", "ana", "--scope", "read", "--days", "7", "--name", "nightly")
+    token = ApiToken.objects.get()
+    assert (token.scope, token.name) == ("read", "nightly")
+    assert token.expires_at is not None
+    assert round((token.expires_at - token.created_at).total_seconds() / 86_400) == 7
+
+
+@pytest.mark.parametrize("words", [["nobody"], ["ana", "--days", "-1"], ["ana", "--days", "9999999"], ["ana", "--scope", "all"], ["ana", "--name", "x" * 81]])
+def test_a_token_that_cannot_be_made_is_refused_in_words(ana, words):
+    with pytest.raises(CommandError):
+        run("api_token", *words)
+    assert not ApiToken.objects.exists()
+
+
+def test_a_deactivated_person_gets_no_token(ana):
+    ana.is_active = False
+    ana.save()
+    with pytest.raises(CommandError, match="'ana'"):
+        run("api_token", "ana")
+    assert not ApiToken.objects.exists()
+
+
+def test_an_order_is_made_and_its_id_printed(templates, ana):
+    shown = workorder("create", "--template", "writing", "--title", "Letter", "--request", "Dear", "--input", '{"k": 1}').strip()
+    order = WorkOrder.objects.get(pk=ids.parse("wo", shown))
+    assert (order.title, order.request, order.input, order.created_by) == ("Letter", "Dear", {"k": 1}, ana)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--template", "nothing"], "no template 'nothing'"),
+        (["--template", "writing", "--input", "{"], "--input is no JSON"),
+        (["--template", "writing", "--input", "[]"], "--input is a JSON object"),
+        (["--template", "writing", "--input", '{"a": NaN}'], "input"),
+        (["--template", "writing", "--input", "[" * 100_000], "--input is no JSON"),
+        (["--template", "writing", "--title", "x" * 201], "title"),
+        (["--template", "writing", "--request", "caf\udce9"], "request"),
+        (["--template", "repo-tidy"], "repository"),
+        (["/nonexistent", "--template", "repo-tidy"], "nonexistent"),
+    ],
+    ids=range(9),
+)
+def test_an_order_that_cannot_be_made_is_refused_in_words(templates, ana, words, said):
+    with pytest.raises(CommandError, match=said):
+        workorder("create", *words)
+    assert not WorkOrder.objects.exists()
+
+
+def test_an_order_is_shown_with_its_question(paused):
+    text = workorder("show", paused.shown_id)
+    assert "awaiting_plan_approval" in text
+    assert "Waiting for Plan Approval (revision 1)" in text
+    assert "# Plan 1" in text
+
+
+def test_an_order_is_approved_from_the_shell(paused):
+    """F4: through the same `decide`."""
+    assert workorder("approve", paused.shown_id, user="ben").strip() == "Recorded; the run goes on."
+    decision = Decision.objects.get()
+    assert (decision.action, decision.via, decision.decided_by.username) == ("approve", "command", "ben")
+    assert drive(paused).phase == "awaiting_implementation_review"
+
+
+def test_an_order_is_sent_back_from_the_shell(paused):
+    workorder("revise", paused.shown_id, "Add tests", "--revision", "1")
+    assert Decision.objects.get().feedback == "Add tests"
+    assert "Add tests" in pause_of(drive(paused)).content
+
+
+def test_an_order_is_cancelled_from_the_shell(paused):
+    """S4-30."""
+    assert workorder("cancel", paused.shown_id).strip() == "Cancelled."
+    assert fresh(paused).latest_run.error == "Cancelled by user at planning phase"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["approve", "--revision", "2"], "at revision 1 by now"),
+        (["revise", " "], "needs feedback"),
+        (["revise", "caf\udce9"], "cannot be kept"),
+    ],
+    ids=["revision", "empty", "odd"],
+)
+def test_an_answer_that_cannot_be_taken_is_refused_in_words(paused, words, said):
+    before = rows()
+    with pytest.raises(CommandError, match=said):
+        workorder(words[0], paused.shown_id, *words[1:])
+    assert rows() == before
+
+
+@pytest.mark.parametrize("action", ["show", "approve", "cancel"])
+def test_a_stranger_gets_no_further_by_command(paused, zoe, action):
+    """F4."""
+    before = rows()
+    with pytest.raises(CommandError, match="There is no such work order"):
+        workorder(action, paused.shown_id, user="zoe")
+    assert rows() == before
+
+
+@pytest.mark.parametrize("action", ["approve", "cancel"])
+def test_the_second_answer_is_told_who_won(paused, ana, action):
+    """P1."""
+    workorder("approve", paused.shown_id)
+    drive(paused)
+    workorder("cancel", paused.shown_id)
+    with pytest.raises(CommandError, match=r"Already cancelled by Ana Ruiz|ended already"):
+        workorder(action, paused.shown_id)
+
+
+def test_an_order_that_waits_for_nobody_takes_no_answer(make_order):
+    with pytest.raises(CommandError, match="waits for nobody"):
+        workorder("approve", make_order().shown_id)
+
+
+@pytest.mark.parametrize(("user", "order", "said"), [("nobody", None, "no active user 'nobody'"), ("ana", "wo_1", "is no wo_ id"), ("ana", "wo_" + "0" * 26, "no such work order")])
+def test_wrong_names_are_refused_in_words(paused, user, order, said):
+    with pytest.raises(CommandError, match=said):
+        workorder("show", order or paused.shown_id, user=user)
+
+
+def test_a_damaged_order_is_refused_in_words(paused):
+    """C24."""
+    from tests.runs.test_recovery import damage_head
+
+    damage_head(paused)
+    with pytest.raises(CommandError, match="does not match its digest"):
+        workorder("approve", paused.shown_id)
