@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from django.http import HttpResponseBase, JsonResponse
 from django.utils.cache import get_conditional_response, patch_cache_control
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_field
@@ -263,11 +263,8 @@ class Decisions(APIView):
 class NoSuchRoute(APIView):
     """Every other address below /api/v1/, so that a program gets its 404 as a problem document too."""
 
-    @extend_schema(exclude=True)
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        return super().dispatch(request, *args, **kwargs)
+    schema = None
 
-    def http_method_not_allowed(self, request: Request, *args: Any, **kwargs: Any) -> NoReturn:
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
         raise services.NotFound("There is nothing at this address.")
-
-    options = http_method_not_allowed  # type: ignore[assignment]

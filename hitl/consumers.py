@@ -67,12 +67,8 @@ class Pumping(AsyncJsonWebsocketConsumer):
             await asyncio.sleep(PING_EVERY)
             await self.send_json({"type": "ping"})
 
-    async def receive_json(self, content: Any, **kwargs: Any) -> None:
-        """Nothing is read from these sockets."""
-
-    @classmethod
-    async def decode_json(cls, text_data: str) -> Any:
-        return None  # nonsense from a client is no reason for a traceback
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
+        """Nothing is read from these sockets, and whatever a client sends is no reason for a traceback."""
 
     async def disconnect(self, code: int) -> None:
         for task in getattr(self, "tasks", []):

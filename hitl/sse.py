@@ -9,6 +9,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -120,9 +121,12 @@ async def _write(send: Send, text: str) -> None:
 
 
 async def _problem(send: Send, status: int, code: str, detail: str) -> None:
-    body = json.dumps({"type": "about:blank", "status": status, "code": code, "detail": detail}).encode()
+    problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
+    body = json.dumps(problem).encode()
     headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
+    if status == 405:
+        headers.append((b"allow", b"GET"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

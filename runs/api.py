@@ -37,7 +37,7 @@ class NewestFirst(CursorPagination):
         cursor = super().decode_cursor(request)
         try:
             if cursor is not None and cursor.position is not None:
-                UUID(cursor.position)
+                UUID(str(cursor.position))
         except ValueError as error:
             raise NotFound(self.invalid_cursor_message) from error
         return cursor

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from referencing import Registry
@@ -66,7 +66,15 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, **fields: An
     _check_schema(values.get("input_schema", {}))
     if last and values == kept:
         return last
-    return Template.objects.create(slug=slug, version=last.version + 1 if last else 1, created_by_id=by.pk if by else None, **values)
+    try:
+        with transaction.atomic():
+            return Template.objects.create(
+                slug=slug, version=last.version + 1 if last else 1, created_by_id=by.pk if by else None, **values
+            )
+    except IntegrityError as error:  # template_version_once
+        raise TemplateInvalid(
+            {"version": ["Somebody saved this template at the same moment. Look at the new version and save again."]}
+        ) from error
 
 
 @transaction.atomic

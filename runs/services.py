@@ -11,7 +11,6 @@ from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-
 from referencing.exceptions import Unresolvable
 
 from checkpoints import codec, ids, live, log, store
@@ -69,9 +68,21 @@ def submit(
     """
     recipe = definitions.current(template)
     values = dict(input or {})
+    _check_words(title.strip(), request)
     _check_input(recipe, values)
     source = _check_repository(recipe, repository_url)
     return _create(recipe, by=by, title=title.strip(), request=request, input=values, source=source, team=team)
+
+
+def _check_words(title: str, request: str) -> None:
+    errors = {}
+    if len(title) > 200:
+        errors["title"] = ["Up to 200 characters."]
+    for name, text in (("title", title), ("request", request)):
+        if text != codec.readable(text):
+            errors[name] = ["There are characters in it that cannot be kept: a NUL, or bytes that are no UTF-8."]
+    if errors:
+        raise InputInvalid(errors)
 
 
 def _check_input(template: Template, values: dict[str, Any]) -> None:

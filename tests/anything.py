@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from checkpoints import store
 from runs import definitions
 from runs.models import WorkOrder
 from runs.workflows.base import Context, Outcome, State, step
+from tests.conftest import fresh
 
 Function = Callable[[State, Context], Any]
 DOES: dict[str, Function] = {}
@@ -18,6 +20,13 @@ DOES: dict[str, Function] = {}
 @step("test.anything")
 def anything(state: State, context: Context) -> Outcome:
     return DOES["step"](state, context)  # type: ignore[no-any-return]  # also to answer nonsense
+
+
+def state_of(order: WorkOrder) -> State:
+    """The state that a run of the order would go on from."""
+    head = fresh(order).thread.head
+    assert head is not None
+    return store.load(head)
 
 
 @pytest.fixture

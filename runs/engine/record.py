@@ -33,6 +33,7 @@ def begin(held: Held) -> None:
         _fenced(held).update(started_at=timezone.now())
         facts.append((EventKind.RUN_STARTED, {"work_order_id": held.order.shown_id, "template": str(held.run.definition)}))
     log.append(held.run.thread_id, held.run.pk, [*facts, *starting(held.head)])
+    _require(_fenced(held).exists(), held)  # after the append, which waits for whoever is ending the run just now
 
 
 def starting(head: Checkpoint) -> Facts:

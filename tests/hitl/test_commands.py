@@ -43,7 +43,9 @@ def test_a_token_has_the_scope_and_the_days_that_were_asked_for(ana):
     assert round((token.expires_at - token.created_at).total_seconds() / 86_400) == 7
 
 
-@pytest.mark.parametrize("words", [["nobody"], ["ana", "--days", "-1"], ["ana", "--days", "9999999"], ["ana", "--scope", "all"], ["ana", "--name", "x" * 81]])
+@pytest.mark.parametrize(
+    "words", [["nobody"], ["ana", "--days", "-1"], ["ana", "--days", "9999999"], ["ana", "--scope", "all"], ["ana", "--name", "x" * 81]]
+)
 def test_a_token_that_cannot_be_made_is_refused_in_words(ana, words):
     with pytest.raises(CommandError):
         run("api_token", *words)
@@ -92,7 +94,7 @@ def test_an_order_is_shown_with_its_question(paused):
     assert "# Plan 1" in text
 
 
-def test_an_order_is_approved_from_the_shell(paused):
+def test_an_order_is_approved_from_the_shell(paused, ben):
     """F4: through the same `decide`."""
     assert workorder("approve", paused.shown_id, user="ben").strip() == "Recorded; the run goes on."
     decision = Decision.objects.get()
@@ -152,7 +154,10 @@ def test_an_order_that_waits_for_nobody_takes_no_answer(make_order):
         workorder("approve", make_order().shown_id)
 
 
-@pytest.mark.parametrize(("user", "order", "said"), [("nobody", None, "no active user 'nobody'"), ("ana", "wo_1", "is no wo_ id"), ("ana", "wo_" + "0" * 26, "no such work order")])
+@pytest.mark.parametrize(
+    ("user", "order", "said"),
+    [("nobody", None, "no active user 'nobody'"), ("ana", "wo_1", "is no wo_ id"), ("ana", "wo_" + "0" * 26, "no such work order")],
+)
 def test_wrong_names_are_refused_in_words(paused, user, order, said):
     with pytest.raises(CommandError, match=said):
         workorder("show", order or paused.shown_id, user=user)

@@ -6,12 +6,12 @@ import uuid
 
 import pytest
 
-from checkpoints import store
 from checkpoints.models import Checkpoint, Event
 from hitl import services
 from hitl.models import Decision, Ledger, Via
 from runs.models import Pause, Run
 from tests import steps
+from tests.anything import state_of
 from tests.conftest import drive, fresh, kinds, log_lines, pause_of
 from tests.databases import rows
 
@@ -61,7 +61,7 @@ def test_a_revision_keeps_the_feedback_and_opens_a_new_pause(paused, ana):
     first = pause_of(paused)
     decision = answer(paused, ana, "revise", "  Add security considerations \n")
     assert decision.feedback == "Add security considerations"
-    assert store.load(fresh(paused).thread.head)["revision_feedback"] == "Add security considerations"
+    assert state_of(paused)["revision_feedback"] == "Add security considerations"
     second = pause_of(drive(paused))
     assert (second.revision, second.pk == first.pk) == (2, False)
     assert Pause.objects.get(pk=first.pk).content == first.content != second.content

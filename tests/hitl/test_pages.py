@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html.parser import HTMLParser
 
 import pytest
 from django.test import Client
@@ -109,7 +110,9 @@ def test_an_order_is_made_from_the_form(page, templates, team):
     assert (order.title, order.request, order.thread.team) == ("Letter", "Dear", team)
 
 
-@pytest.mark.parametrize("place", ["/etc", "/nonexistent", "relative", "https://evil.example/x", "file:///etc", "ext::sh -c id", "-oProxyCommand=x"])
+@pytest.mark.parametrize(
+    "place", ["/etc", "/nonexistent", "relative", "https://evil.example/x", "file:///etc", "ext::sh -c id", "-oProxyCommand=x"]
+)
 def test_a_bad_repository_is_refused_beside_its_field_and_what_was_typed_is_kept(page, templates, place):
     response = page.post("/work-orders/new", {"template": "repo-tidy", "repository_url": place, "request": "Do this"})
     shown = text(response)
@@ -123,7 +126,16 @@ def test_a_bad_repository_is_refused_beside_its_field_and_what_was_typed_is_kept
 
 @pytest.mark.parametrize(
     "fields",
-    [{}, {"repository_url": ""}, {"title": "x" * 201}, {"request": "x" * 20_001}, {"title": "a\x00"}, {"team": "99"}, {"team": "x"}, {"input.rules": "\x00"}],
+    [
+        {},
+        {"repository_url": ""},
+        {"title": "x" * 201},
+        {"request": "x" * 20_001},
+        {"title": "a\x00"},
+        {"team": "99"},
+        {"team": "x"},
+        {"input.rules": "\x00"},
+    ],
 )
 def test_what_is_missing_or_too_much_is_said_on_the_form(page, templates, fields):
     response = page.post("/work-orders/new", {"template": "repo-tidy", **fields})
@@ -197,7 +209,7 @@ def test_while_the_step_runs_again_the_page_says_so(page, paused):
     assert "Re-running planning with feedback..." in shown
     assert "Add error handling" in shown
     drive(paused)
-    assert "Re-running" not in text(page.get(url(paused)))
+    assert "Re-running planning with feedback..." not in text(page.get(url(paused)))
     assert "Plan 2" in text(page.get(url(paused)))
 
 
@@ -211,7 +223,20 @@ def test_a_revision_without_feedback_keeps_the_page_and_says_why(page, paused, f
     assert rows() == before
 
 
-@pytest.mark.parametrize("fields", [{}, {"action": ""}, {"action": "maybe"}, {"action": "approve", "revision": "x"}, {"action": "approve", "revision": "0"}, {"action": "approve", "revision": "9" * 30}, {"action": "a\x00"}, {"action": "revise", "feedback": "a\x00"}, {"action": "revise", "feedback": "x" * 20_001}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"action": ""},
+        {"action": "maybe"},
+        {"action": "approve", "revision": "x"},
+        {"action": "approve", "revision": "0"},
+        {"action": "approve", "revision": "9" * 30},
+        {"action": "a\x00"},
+        {"action": "revise", "feedback": "a\x00"},
+        {"action": "revise", "feedback": "x" * 20_001},
+    ],
+)
 def test_a_form_that_makes_no_sense_decides_nothing(page, paused, fields):
     before = rows()
     response = page.post(f"/pauses/{pause_of(paused).shown_id}/decide", fields)
@@ -296,20 +321,60 @@ def test_an_order_whose_state_was_damaged_still_has_a_page(page, paused):
 
 # What others wrote never runs.
 
-ATTACKS = ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", '"><svg onload=alert(1)>', "</textarea><script>alert(1)</script>", "{{ order.thread }}", "[x](javascript:alert(1))", "<javascript:alert(1)>", "[x]: javascript:alert(1)\n\n[x]", "[x](data:text/html;base64,PHNjcmlwdD4=)", "![x](https://evil.example/pixel.png)", '<a href="javascript:alert(1)">x</a>', "`</code><script>alert(1)</script>`"]
-LIVE = re.compile(r"<(?!script type=\"module\" src=\"/static)(script|img(?! src=\"/static)|svg(?! [^>]*class=)|iframe|object|style)\b|\son\w+\s*=\s*[^>]*>(?<=>)(?!\Z)|href=[\"']?\s*(javascript|data|vbscript):", re.IGNORECASE)
+ATTACKS = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "</textarea><script>alert(1)</script>",
+    "{{ order.thread }}",
+    "[x](javascript:alert(1))",
+    "<javascript:alert(1)>",
+    "[x]: javascript:alert(1)\n\n[x]",
+    "[x](data:text/html;base64,PHNjcmlwdD4=)",
+    "![x](https://evil.example/pixel.png)",
+    '<a href="javascript:alert(1)">x</a>',
+    "`</code><script>alert(1)</script>`",
+]
+LOADS = {"iframe", "object", "embed", "base", "style", "applet", "frame", "math", "video", "audio", "template"}
+ADDRESSES = {"href", "src", "action", "formaction", "xlink:href", "srcset", "poster"}
+
+
+class Danger(HTMLParser):
+    """Collects markup that would run or load something of others. The product's own is under /static, its icons have a viewBox."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        values = {name: (value or "").strip().lower() for name, value in attrs}
+        own = values.get("src", "").startswith("/static/")
+        icon = tag != "svg" or "viewbox" in values
+        foreign = any(re.match(r"(javascript|data|vbscript):|https?:|//", values[name]) for name in ADDRESSES & values.keys() if tag != "a")
+        script = any(re.match(r"(javascript|data|vbscript):", values[name]) for name in ADDRESSES & values.keys())
+        handler = any(name.startswith("on") for name in values) or "style" in values
+        if tag in LOADS or (tag in {"script", "img"} and not own) or not icon or foreign or script or handler:
+            self.found.append(self.get_starttag_text() or tag)
 
 
 def dangerous(shown):
-    """Markup that would run or load something; what is escaped has no `<`."""
-    return [found.group(0) for found in re.finditer(r"<[^>]*>", shown) if LIVE.search(found.group(0)) or re.search(r"\son[a-z]+\s*=", found.group(0))]
+    danger = Danger()
+    danger.feed(shown)
+    return danger.found
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
 def test_what_a_person_or_a_step_writes_never_runs(page, order_that, attack):
-    report = Report(content=f"# Plan\n\n{attack}\n", patch=f"diff --git a/{attack} b/{attack}\n@@ -1 +1 @@\n+{attack}\n", facts={attack: attack}, effects=[attack])
+    report = Report(
+        content=f"# Plan\n\n{attack}\n",
+        patch=f"diff --git a/{attack} b/{attack}\n@@ -1 +1 @@\n+{attack}\n",
+        facts={attack: attack},
+        effects=[attack],
+    )
     ways = {"approve": "finish", "revise": "planning", "other": "finish"}
-    order = order_that(lambda state, context: context.log(attack) or Ask(question=attack[:200], ways=ways, labels={"other": attack}, report=report))
+    order = order_that(
+        lambda state, context: context.log(attack) or Ask(question=attack[:200], ways=ways, labels={"other": attack}, report=report)
+    )
     WorkOrder.objects.update(title=attack[:200], request=attack, input={attack: attack}, repository_url=attack)
     drive(order)
     for path in (url(order), "/", "/work-orders/", url(order, "cancel")):
@@ -326,7 +391,15 @@ def test_the_form_shows_what_was_typed_and_runs_none_of_it(page, templates):
 
 
 def test_the_check_for_dangerous_markup_would_notice():
-    for attack in ("<script>x", "<script>alert(1)</script>", "<img src=x onerror=y>", "<p onclick=x>", '<a href="javascript:x">', "<svg onload=x>", '<img src="https://evil.example/a">'):
+    for attack in (
+        "<script>x",
+        "<script>alert(1)</script>",
+        "<img src=x onerror=y>",
+        "<p onclick=x>",
+        '<a href="javascript:x">',
+        "<svg onload=x>",
+        '<img src="https://evil.example/a">',
+    ):
         assert dangerous(attack + ">"), attack
 
 

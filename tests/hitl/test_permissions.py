@@ -11,6 +11,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from hitl.models import ApiToken
+from runs.models import Repository
 from tests.conftest import pause_of
 from tests.databases import rows
 
@@ -31,7 +32,7 @@ class Address:
     body: dict[str, str] = field(default_factory=dict, hash=False)
 
 
-ORDER, PAUSE, REPLY = "wo:order_id", "pse:pause_id", {"decision": "approve", "action": "approve"}
+ORDER, PAUSE, REPOSITORY, REPLY = "wo:order_id", "pse:pause_id", "repo:repository_id", {"decision": "approve", "action": "approve"}
 KNOWN = {
     "": Address({"GET", "HEAD"}),
     "work-orders/": Address({"GET", "HEAD"}),
@@ -56,6 +57,8 @@ KNOWN = {
     f"{API}pauses": Address({"GET", "HEAD"}),
     f"{API}pauses/<{PAUSE}>": Address({"GET", "HEAD"}, own=True),
     f"{API}pauses/<{PAUSE}>/decisions": Address({"POST"}, own=True, body=REPLY),
+    f"{API}repositories": Address({"GET", "HEAD"}),
+    f"{API}repositories/<{REPOSITORY}>/template-execution": Address({"PUT"}),
     API: Address(set()),
 }
 OWN = sorted(path for path, address in KNOWN.items() if address.own)
@@ -81,7 +84,13 @@ def test_every_address_of_the_product_is_listed_here():
 @pytest.fixture
 def real(paused):
     """The address with the ids of Ana's order and question in it."""
-    ids = {f"<{ORDER}>": paused.shown_id, f"<{PAUSE}>": pause_of(paused).shown_id, "<slug:slug>": "writing"}
+    repository = Repository.objects.create(name="one", url="/tmp/one")
+    ids = {
+        f"<{REPOSITORY}>": repository.shown_id,
+        f"<{ORDER}>": paused.shown_id,
+        f"<{PAUSE}>": pause_of(paused).shown_id,
+        "<slug:slug>": "writing",
+    }
 
     def fill(path):
         for name, value in ids.items():
@@ -164,6 +173,16 @@ def test_reading_changes_nothing(real, path, who, django_user_model, request):
     for method in sorted(SAFE):
         for query in ("", "?action=approve&decision=approve&token=x", "?live"):
             assert client.generic(method, real(path) + query).status_code < 500
+    assert rows() == before
+
+
+@pytest.mark.parametrize("who", ["ana", "zoe"])
+@pytest.mark.parametrize("path", [f"{API}templates/workflows/<slug:slug>", f"{API}repositories/<{REPOSITORY}>/template-execution"])
+def test_what_needs_a_right_is_refused_to_whoever_lacks_it(real, path, who, request):
+    """C20, S4-35."""
+    client, address = browser(request.getfixturevalue(who)), real(path)
+    before = rows()
+    assert send(client, "PUT", address, KNOWN[path]).status_code == 403
     assert rows() == before
 
 

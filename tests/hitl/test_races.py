@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from functools import partial
 
 import pytest
@@ -136,7 +137,7 @@ def test_two_sweeps_at_once_take_a_lost_run_back_once(make_order):
     """F11."""
     order = make_order()
     lease.claim(order.latest_run_id, now=timezone.now())
-    Run.objects.update(lease_until=timezone.now() - timezone.timedelta(hours=1))
+    Run.objects.update(lease_until=timezone.now() - dt.timedelta(hours=1))
     results = at_once(*[partial(recovery.take_back, now=timezone.now())] * 3)
     assert sorted(map(len, results)) == [0, 0, 1]
     assert Run.objects.get().lost_attempts == 1

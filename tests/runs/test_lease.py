@@ -7,7 +7,6 @@ import datetime as dt
 import pytest
 from django.utils import timezone
 
-from checkpoints import store
 from checkpoints.models import Checkpoint, Event
 from hitl import services
 from hitl.models import Via
@@ -17,6 +16,7 @@ from runs.models import Pause, Run
 from runs.workflows.base import Go, Stopped
 from tests import steps
 from tests.anything import order_that as order_that
+from tests.anything import state_of
 from tests.conftest import drive, fresh, kinds, log_lines
 from tests.databases import at_once
 from tests.databases import file_database as file_database
@@ -63,7 +63,7 @@ def test_a_worker_that_was_given_up_cannot_write_its_result(make_order, template
     assert len({key for step, key in steps.CALLS if step == "planning"}) == 1
     assert Checkpoint.objects.filter(node_id="planning").count() == 1
     assert kinds(order).count("step_completed") == len({step for step, _ in steps.CALLS})
-    assert store.load(fresh(order).thread.head)["drafts"] == ["first"]
+    assert state_of(order)["drafts"] == ["first"]
 
 
 def test_a_worker_that_comes_back_while_another_works_changes_nothing(make_order):
@@ -130,7 +130,7 @@ def test_a_cancelled_step_that_goes_on_talking_is_not_heard(order_that, ana):
 
 def test_a_step_can_ask_whether_it_must_stop(order_that, ana):
     """P6: cooperative cancelling."""
-    went_on = []
+    went_on: list[bool] = []
 
     def careful(state, context):
         services.cancel_order(order.pk, by=ana, via=Via.PAGE)

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from checkpoints import store
+from checkpoints import codec, store
 from checkpoints.models import Checkpoint
 from hitl import services
 from hitl.models import Via
@@ -20,6 +20,7 @@ from runs.states import RunEnded
 from runs.workflows.base import Ask, Go, Report, StepFailed
 from tests import steps
 from tests.anything import order_that as order_that
+from tests.anything import state_of
 from tests.conftest import drive, fresh, kinds, log_lines, pause_of
 from tests.databases import rows
 
@@ -91,7 +92,7 @@ def test_an_incident_can_be_retried_and_goes_on_from_its_checkpoint(make_order, 
     assert new.retry_of.failure_code == "incident"
     order = drive(order)
     assert order.phase == "awaiting_plan_approval"
-    assert store.load(order.thread.head)["drafts"] == ["first"]
+    assert state_of(order)["drafts"] == ["first"]
 
 
 def test_only_what_failed_can_be_retried(paused, ana):
@@ -101,12 +102,13 @@ def test_only_what_failed_can_be_retried(paused, ana):
     assert rows() == before
 
 
-def test_a_retry_of_a_cancelled_order_starts_at_the_step_it_stopped_at(paused, ana):
+def test_a_cancelled_order_stays_cancelled(paused, ana):
+    """S4-61, P6."""
     services.cancel_order(paused.pk, by=ana, via=Via.PAGE)
-    runs.retry(paused.pk, by=ana)
-    order = drive(paused)
-    assert order.phase == "awaiting_plan_approval"
-    assert Pause.objects.count() == 2
+    before = rows()
+    with pytest.raises(RunEnded, match="one that was cancelled stays so"):
+        runs.retry(paused.pk, by=ana)
+    assert rows() == before
 
 
 @pytest.mark.parametrize("body", ["{}", "null", '{"drafts": [', '{"set":{},"unset":[]}'])
@@ -173,7 +175,7 @@ def test_a_step_that_changes_its_state_in_place_spoils_nothing(order_that):
 
     order = drive(order_that(careless))
     assert order.status == "completed"
-    state = store.load(order.thread.head)
+    state = state_of(order)
     assert state["drafts"] == ["first", "second"]
     assert state["decided"] == {}
 
@@ -223,9 +225,9 @@ def test_a_report_with_odd_text_still_reaches_the_reviewer(order_that, odd):
     order = drive(order_that(lambda state, context: Ask(question=odd * 200, ways={"approve": "finish"}, report=report)))
     assert order.status == "paused"
     pause = pause_of(order)
-    for text in (pause.content, pause.question, *pause.facts, *pause.effects):
-        assert "\x00" not in text
-        assert text.encode()
+    for shown in (pause.content, pause.question, pause.facts, pause.effects):
+        assert not codec.holds_unreadable(shown)
+    assert b"\x00" not in store.get_blob(pause.patch_digest)
 
 
 def test_a_crash_outside_the_step_leaves_the_run_to_the_next_worker(make_order, monkeypatch):

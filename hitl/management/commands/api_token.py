@@ -9,6 +9,8 @@ from django.utils import timezone
 
 from hitl.models import ApiToken
 
+MAX_DAYS = 36_500
+
 
 class Command(BaseCommand):
     help = "Make an API token for a user and print it once, as the last word of the output. Only its digest is kept."
@@ -20,11 +22,13 @@ class Command(BaseCommand):
         parser.add_argument("--days", type=int, default=0, help="valid for so many days; 0 is without end")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = User.objects.filter(username=options["user"]).first()
+        user = User.objects.filter(username=options["user"], is_active=True).first()
         if user is None:
-            raise CommandError(f"There is no user {options['user']!r}; no token was made.")
-        if options["days"] < 0:
-            raise CommandError("--days is a number from 0.")
+            raise CommandError(f"There is no active user {options['user']!r}; no token was made.")
+        if not 0 <= options["days"] <= MAX_DAYS:
+            raise CommandError(f"--days is a number from 0 to {MAX_DAYS}.")
+        if len(options["name"]) > 80:
+            raise CommandError("--name has up to 80 characters.")
         expires_at = timezone.now() + dt.timedelta(days=options["days"]) if options["days"] else None
         _, secret = ApiToken.make(user, name=options["name"], scope=options["scope"], expires_at=expires_at)
         self.stdout.write(f"Token of {user.get_username()}, shown only now: {secret}")

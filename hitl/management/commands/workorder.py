@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import ids
+from checkpoints.store import CheckpointDamaged
 from hitl import services
 from hitl.models import Via
 from runs import services as runs
@@ -22,6 +23,7 @@ REFUSALS = (
     services.AlreadyAnswered,
     services.NotPaused,
     services.RevisionMismatch,
+    CheckpointDamaged,
     RunEnded,
     InputInvalid,
     OrdersStopped,
@@ -66,7 +68,7 @@ class Command(BaseCommand):
     def _create(self, user: User, options: dict[str, Any]) -> None:
         try:
             values = json.loads(options["input"])
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CommandError(f"--input is no JSON: {error}") from error
         if not isinstance(values, dict):
             raise CommandError('--input is a JSON object, such as \'{"rules": "F401"}\'.')

@@ -1,0 +1,247 @@
+"""WebSockets: who may listen, and that a listener gets every event, in order, once."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from contextlib import asynccontextmanager
+
+import pytest
+from channels.testing import WebsocketCommunicator
+from django.db import connection, transaction
+from django.test import Client
+from django.utils import timezone
+
+from checkpoints import live, log
+from checkpoints.models import EventKind
+from hitl import services
+from hitl.models import ApiToken, Via
+from project.asgi import application
+from runs.engine.advance import advance
+from tests.conftest import pause_of
+from tests.databases import file_database as file_database
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
+
+PATIENCE = 10
+
+
+def bearer(user, **kwargs):
+    return [(b"authorization", f"Bearer {ApiToken.make(user, name='test', **kwargs)[1]}".encode())]
+
+
+@asynccontextmanager
+async def socket(path, headers=()):
+    """An open socket; whatever happens the test ends."""
+    async with asyncio.timeout(3 * PATIENCE):
+        communicator = WebsocketCommunicator(application, path, headers=list(headers))
+        accepted, _ = await communicator.connect(timeout=PATIENCE)
+        assert accepted
+        yield communicator
+        await communicator.disconnect(timeout=PATIENCE)
+
+
+async def closed_with(path, headers=()):
+    """The close code of a socket that is not served."""
+    async with asyncio.timeout(3 * PATIENCE):
+        communicator = WebsocketCommunicator(application, path, headers=list(headers))
+        await communicator.connect(timeout=PATIENCE)
+        message = await communicator.receive_output(timeout=PATIENCE)
+    assert message["type"] == "websocket.close"
+    return message["code"]
+
+
+async def receive(communicator, count):
+    return [await communicator.receive_json_from(timeout=PATIENCE) for _ in range(count)]
+
+
+async def elsewhere(function):
+    """Run a function that uses the database in a thread of its own, as another process would."""
+
+    def run():
+        try:
+            return function()
+        finally:
+            connection.close()
+
+    return await asyncio.to_thread(run)
+
+
+def write(order, *messages):
+    with transaction.atomic():
+        log.append(order.thread_id, None, [(EventKind.LOG, {"message": message}) for message in messages])
+
+
+@pytest.fixture
+def url(paused):
+    return f"/ws/threads/{paused.thread.shown_id}/stream"
+
+
+@pytest.fixture
+def as_ana(ana):
+    return bearer(ana)
+
+
+@pytest.fixture
+def strangers(zoe, ana):
+    now = timezone.now()
+    return {"nobody": [], "expired": bearer(ana, expires_at=now - dt.timedelta(1)), "nonsense": [(b"authorization", b"Bearer x")]}
+
+
+@pytest.mark.parametrize("who", ["nobody", "expired", "nonsense"])
+@pytest.mark.parametrize("path", ["thread", "inbox"])
+async def test_who_is_not_known_is_told_to_log_in(url, strangers, who, path):
+    """C20, F4."""
+    assert await closed_with(url if path == "thread" else "/ws/inbox", strangers[who]) == 4401
+
+
+async def test_a_stranger_cannot_tell_a_thread_of_others_from_none(url, zoe):
+    """F4."""
+    headers = await elsewhere(lambda: bearer(zoe))
+    assert await closed_with(url, headers) == 4404
+    assert await closed_with("/ws/threads/thr_" + "0" * 26 + "/stream", headers) == 4404
+
+
+@pytest.mark.parametrize("after", ["x", "-1", "1.5", "9" * 19, "٣", "%00", "1e3", " 1"])
+async def test_a_cursor_that_is_no_number_is_refused(url, as_ana, after):
+    assert await closed_with(f"{url}?after={after}", as_ana) == 4400
+
+
+@pytest.mark.parametrize("path", ["/", "/ws/nothing", "/ws/threads/1/stream", "/ws/threads/thr_" + "z" * 26 + "/stream"])
+async def test_an_unknown_address_is_refused(paused, as_ana, path):
+    assert await closed_with(path, as_ana) == 4404
+
+
+@pytest.mark.parametrize("origin", [b"https://evil.example", b"null", b"http://localhost.evil.example"])
+async def test_a_page_of_another_site_gets_no_socket(url, as_ana, origin):
+    """C20: not even with somebody's session."""
+    communicator = WebsocketCommunicator(application, url, headers=[*as_ana, (b"origin", origin)])
+    accepted, _ = await communicator.connect(timeout=PATIENCE)
+    assert not accepted
+
+
+async def test_our_own_page_gets_one(url, as_ana):
+    async with socket(url, [*as_ana, (b"origin", b"http://localhost:8000")]) as communicator:
+        assert (await receive(communicator, 1))[0]["seq"] == 1
+
+
+async def test_a_browser_is_known_by_its_session(url, paused, ana):
+    def log_in():
+        client = Client()
+        client.force_login(ana)
+        return client.cookies["sessionid"].value
+
+    cookie = await elsewhere(log_in)
+    async with socket(url, [(b"cookie", f"sessionid={cookie}".encode())]) as communicator:
+        assert [event["seq"] for event in await receive(communicator, 3)] == [1, 2, 3]
+
+
+async def test_a_listener_gets_the_whole_story_in_order(url, as_ana, paused):
+    """P9, S0-2."""
+    async with socket(url, as_ana) as communicator:
+        events = await receive(communicator, paused.thread.last_seq)
+        assert [event["seq"] for event in events] == list(range(1, paused.thread.last_seq + 1))
+        assert events[0]["thread_id"] == paused.thread.shown_id
+        assert [event["event"] for event in events][-2:] == ["run_paused", "log"]
+        assert await communicator.receive_nothing()
+
+
+async def test_a_listener_that_comes_back_gets_what_it_missed_and_no_more(url, as_ana, paused):
+    """P9."""
+    last = paused.thread.last_seq
+    async with socket(f"{url}?after={last - 2}", as_ana) as communicator:
+        assert [event["seq"] for event in await receive(communicator, 2)] == [last - 1, last]
+        assert await communicator.receive_nothing()
+
+
+async def test_what_happens_is_heard_at_once(url, as_ana, paused, ana):
+    """S4-8, S0-2: an answer given elsewhere and the work that follows, each event once."""
+    last = paused.thread.last_seq
+
+    def answer():
+        services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+        advance(paused.latest_run_id, budget=60)
+
+    async with socket(f"{url}?after={last}", as_ana) as communicator:
+        await elsewhere(answer)
+        events = await receive(communicator, 4 + 7)
+        assert [event["seq"] for event in events] == list(range(last + 1, last + 12))
+        assert events[0]["event"] == "approval_received"
+        assert await communicator.receive_nothing()
+
+
+async def test_a_rolled_back_event_is_never_heard(url, as_ana, paused):
+    def fail():
+        with pytest.raises(ZeroDivisionError), transaction.atomic():
+            write(paused, "never")
+            raise ZeroDivisionError
+
+    async with socket(f"{url}?after={paused.thread.last_seq}", as_ana) as communicator:
+        await elsewhere(fail)
+        await elsewhere(lambda: write(paused, "kept"))
+        assert (await receive(communicator, 1))[0]["data"] == {"message": "kept"}
+
+
+async def test_large_and_odd_events_arrive_as_they_are(url, as_ana, paused):
+    """F27: a hint without its events makes the listener read the log."""
+    messages = ["x" * (live.INLINE_LIMIT + 1), "a\x00b \udcff é", "<script>"]
+    async with socket(f"{url}?after={paused.thread.last_seq}", as_ana) as communicator:
+        for message in messages:
+            await elsewhere(lambda message=message: write(paused, message))
+        assert [event["data"]["message"] for event in await receive(communicator, 3)] == messages
+
+
+async def test_many_listeners_and_writers_agree(url, as_ana, paused):
+    """P9, F24: every listener hears every event once and in order, whenever it came."""
+    last = paused.thread.last_seq
+    async with socket(f"{url}?after={last}", as_ana) as early:
+        writers = [elsewhere(lambda: [write(paused, "x") for _ in range(10)]) for _ in range(4)]
+        working = asyncio.gather(*writers)
+        async with socket(f"{url}?after={last}", as_ana) as late:
+            for communicator in (early, late):
+                assert [event["seq"] for event in await receive(communicator, 40)] == list(range(last + 1, last + 41))
+            await working
+
+
+async def test_a_lost_hint_costs_a_moment_and_no_event(url, as_ana, paused, monkeypatch):
+    """F27, P9."""
+    monkeypatch.setattr(live, "_send", lambda to, message: None)
+    monkeypatch.setattr("hitl.hub.LOOK_EVERY", 0.2)
+    async with socket(f"{url}?after={paused.thread.last_seq}", as_ana) as communicator:
+        await elsewhere(lambda: write(paused, "quiet"))
+        assert (await receive(communicator, 1))[0]["data"] == {"message": "quiet"}
+
+
+async def test_a_doubled_hint_is_heard_once(url, as_ana, paused, monkeypatch):
+    """House rule 8."""
+    send = live._send
+    monkeypatch.setattr(live, "_send", lambda to, message: [send(to, message), send(to, message)])
+    async with socket(f"{url}?after={paused.thread.last_seq}", as_ana) as communicator:
+        await elsewhere(lambda: write(paused, "once"))
+        assert (await receive(communicator, 1))[0]["data"] == {"message": "once"}
+        assert await communicator.receive_nothing()
+
+
+@pytest.mark.parametrize("sent", ["nonsense", "{", '{"type": "decision", "decision": "approve"}', "[" * 10_000])
+async def test_what_a_client_says_changes_nothing_and_breaks_nothing(url, as_ana, paused, sent):
+    """F6."""
+    async with socket(f"{url}?after={paused.thread.last_seq}", as_ana) as communicator:
+        await communicator.send_to(text_data=sent)
+        await communicator.send_to(bytes_data=b"\xff\x00")
+        await elsewhere(lambda: write(paused, "still here"))
+        assert (await receive(communicator, 1))[0]["data"] == {"message": "still here"}
+        assert await elsewhere(lambda: pause_of(paused).status) == "open"
+
+
+async def test_the_inbox_counts_what_waits_and_tells_when_it_changes(as_ana, paused, ana):
+    """F9: the same number as the badge."""
+    async with socket("/ws/inbox", as_ana) as communicator:
+        assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 1}]
+        await elsewhere(lambda: services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE))
+        assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 0}]
+
+
+async def test_the_inbox_of_a_stranger_counts_nothing_of_others(paused, zoe):
+    headers = await elsewhere(lambda: bearer(zoe))
+    async with socket("/ws/inbox", headers) as communicator:
+        assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 0}]
