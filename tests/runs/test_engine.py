@@ -139,7 +139,9 @@ def test_a_state_that_json_cannot_hold_fails_loudly_and_names_the_key(make_order
     order = drive(make_order("writing-unserialisable"))
     assert order.status == "failed"
     assert "state.handle.socket is a object" in order.latest_run.error
-    assert store.load(order.thread.head)["drafts"] == ["first"]  # what was good is kept
+    head = order.thread.head
+    assert head is not None
+    assert store.load(head)["drafts"] == ["first"]  # what was good is kept
 
 
 def test_a_retry_is_a_new_run_from_the_failed_step(make_order, ana):

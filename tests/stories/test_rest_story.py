@@ -62,7 +62,7 @@ def test_the_variant_without_pauses_runs_from_end_to_end(stack, token):
 def test_the_main_job_over_the_shell(stack):
     order = stack.manage("workorder", "--user", "ana", "create", str(stack.folder / "celery"), "--input", '{"rules": "UP007"}').strip()
 
-    def show() -> str:
+    def show():
         return stack.manage("workorder", "--user", "ana", "show", order)
 
     until(lambda: "# Plan:" in show(), what="the plan")
