@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
 from django.contrib.auth.models import Group, User
 from django.test import Client
 from rest_framework.test import APIClient
@@ -20,6 +21,12 @@ from runs import shipped
 from runs.engine.advance import advance
 from runs.models import Pause, WorkOrder
 from tests import steps  # registers the test steps
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quick_passwords() -> None:
+    """Passwords are hashed as slowly as they should be in the product; here every test makes people."""
+    django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from django.utils import timezone
 from checkpoints.models import Checkpoint, Event
 from hitl import services
 from hitl.models import Via
-from runs.engine import lease, recovery
-from runs.engine.advance import advance
+from runs.engine import lease, record, recovery
+from runs.engine.advance import _hold, advance
 from runs.models import Pause, Run
+from runs.states import LeaseLost
 from runs.workflows.base import Go, Stopped
 from tests import steps
 from tests.anything import order_that as order_that
@@ -108,6 +109,18 @@ def test_an_order_cancelled_while_it_works_is_not_written_to_afterwards(make_ord
     assert not Checkpoint.objects.filter(node_id=step, status="active").exists()
     order = fresh(order)
     assert (order.status, order.latest_run.failure_code) == ("failed", "cancelled_by_user")
+
+
+def test_an_order_cancelled_between_the_claim_and_the_first_step_is_not_begun(make_order, ana):
+    """P6: found by a race; the worker had the run, but had said nothing yet."""
+    order = make_order()
+    assert lease.claim(order.latest_run_id, now=timezone.now())
+    held = _hold(order.latest_run_id)
+    services.cancel_order(order.pk, by=ana, via=Via.PAGE)
+    with pytest.raises(LeaseLost):
+        record.begin(held)
+    assert "run_started" not in kinds(order)
+    assert kinds(order)[-2:] == ["run_cancelled", "checkpoint_created"]
 
 
 def test_a_cancelled_step_that_goes_on_talking_is_not_heard(order_that, ana):
