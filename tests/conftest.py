@@ -23,6 +23,14 @@ from runs.models import Pause, WorkOrder
 from tests import steps  # registers the test steps
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What does not use the database need not run on each of them."""
+    for item in items:
+        uses = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
+        if not uses and item.get_closest_marker("django_db") is None:
+            item.add_marker(pytest.mark.one_database)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def quick_passwords() -> None:
     """Passwords are hashed as slowly as they should be in the product; here every test makes people."""

@@ -34,10 +34,10 @@ def main(arguments: list[str]) -> int:
             "TEST_POSTGRESQL": "1",
             "WAYSTATION_DATA": str(folder / "data"),
         }
-        first = pytest(environment, ["-n", WORKERS, "--dist", "loadgroup", *arguments])
+        first = pytest(environment, ["-n", WORKERS, "--dist", "loadfile", *arguments])
         sqlite = {key: value for key, value in environment.items() if key != "TEST_POSTGRESQL"}
         sqlite["DATABASE_URL"] = f"sqlite:///{folder / 'data' / 'unused.sqlite3'}"
-        second = pytest(sqlite, ["-n", WORKERS, "--dist", "loadgroup", "-m", "not stack and not one_database", *arguments])
+        second = pytest(sqlite, ["-n", WORKERS, "--dist", "loadfile", "-m", "not stack and not one_database", *arguments])
     return first or second
 
 

@@ -19,6 +19,7 @@ CHROMIUM = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 SCREENSHOTS = Path(__file__).resolve().parent.parent / ".artifacts" / "screenshots"
+REDIS_NUMBERS = {"stories": 1, "accidents": 2, "broker": 3}
 PASSWORD = "a long password of the tests"
 PEOPLE = """
 from django.contrib.auth.models import Group, User
@@ -33,11 +34,13 @@ User.objects.create_superuser("olga", password={password!r})
 def make_stack(folder: Path, name: str) -> Stack:
     """A stack with a database and a Redis number of its own; nothing is started yet."""
     server = os.environ["DATABASE_URL"]
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    number = REDIS_NUMBERS[name] + len(REDIS_NUMBERS) * int(worker.removeprefix("gw"))
+    name = f"{name}_{worker}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}"')
-    numbers = {"stories": 1, "accidents": 2, "broker": 3}
     redis = os.environ["TEST_REDIS_URL"].rsplit("/", 1)[0]
-    return Stack(folder, {"DATABASE_URL": server.replace("/postgres?", f"/{name}?"), "REDIS_URL": f"{redis}/{numbers[name]}"})
+    return Stack(folder, {"DATABASE_URL": server.replace("/postgres?", f"/{name}?"), "REDIS_URL": f"{redis}/{number}"})
 
 
 def settle(stack: Stack) -> None:

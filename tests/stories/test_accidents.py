@@ -10,7 +10,7 @@ import pytest
 from tests.stack import Stack, until
 from tests.stories.conftest import make_stack, settle
 
-pytestmark = [pytest.mark.stack, pytest.mark.xdist_group("accidents")]
+pytestmark = pytest.mark.stack
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.run import free_port
 from tests.stack import until
 from tests.stories.conftest import make_stack, settle
 
-pytestmark = [pytest.mark.stack, pytest.mark.xdist_group("accidents")]
+pytestmark = pytest.mark.stack
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.stories.conftest import shot
 
-pytestmark = [pytest.mark.stack, pytest.mark.xdist_group("stack")]
+pytestmark = pytest.mark.stack
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 

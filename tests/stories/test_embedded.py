@@ -12,7 +12,7 @@ import pytest
 
 from tests.stack import Stack
 
-pytestmark = [pytest.mark.stack, pytest.mark.xdist_group("embedded")]
+pytestmark = pytest.mark.stack
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-pytestmark = [pytest.mark.stack, pytest.mark.xdist_group("stack")]
+pytestmark = pytest.mark.stack
 
 PLAN = {"step_type": "planning", "step_template_slug": "tidy-planning"}
 EXECUTE = {"step_type": "execute", "step_template_slug": "tidy-execute"}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.stack import until
 
-pytestmark = [pytest.mark.stack, pytest.mark.xdist_group("stack")]
+pytestmark = pytest.mark.stack
 
 
 def create(stack, token, **fields):
