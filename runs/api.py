@@ -163,6 +163,7 @@ class TemplateIn(serializers.Serializer[Any]):
     description = serializers.CharField(required=False, allow_blank=True)
     steps = serializers.ListField(child=serializers.DictField(), required=False)
     input_schema = serializers.DictField(required=False)
+    needs_repository = serializers.BooleanField(required=False, help_text="false: orders of this template work on no code.")
 
 
 class TemplateOut(serializers.ModelSerializer[Template]):

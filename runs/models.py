@@ -125,7 +125,8 @@ class WorkOrderQuerySet(models.QuerySet["WorkOrder"]):
 
     def shown(self) -> WorkOrderQuerySet:
         """With all that lists and pages show, in one query."""
-        return self.select_related("thread__head", "thread__team", "latest_run", "definition", "created_by")
+        related = self.select_related("thread__head", "thread__team", "latest_run", "definition", "created_by")
+        return related.defer("thread__head__body")
 
 
 class WorkOrder(ids.Shown, models.Model):

@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints import ids, store
-from checkpoints.models import Event, EventKind
+from checkpoints.models import Blob, Event, EventKind
 from hitl import patches, services
 from hitl.forms import DecisionForm, WorkOrderForm
 from hitl.models import Decision, Via
@@ -95,9 +95,7 @@ def order(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
 def page_of(order: WorkOrder, *, form: DecisionForm | None = None, problem: str = "") -> dict[str, Any]:
     """All that the work-order page shows."""
     pause = services.open_pause(order)
-    files, hidden = (
-        patches.parse(store.get_blob(pause.patch_digest).decode("utf-8", "replace")) if pause and pause.patch_digest else ([], 0)
-    )
+    files, hidden, damage = _patch_of(pause)
     events = list(Event.objects.filter(thread=order.thread_id).exclude(kind=EventKind.STREAMING_CHUNK).order_by("-seq")[:TIMELINE])
     last = Decision.objects.select_related("decided_by", "pause").filter(pause__run__thread=order.thread_id).order_by("-id").first()
     rerun = bool(
@@ -111,7 +109,7 @@ def page_of(order: WorkOrder, *, form: DecisionForm | None = None, problem: str 
         "order": order,
         "pause": pause,
         "form": form or DecisionForm(),
-        "problem": problem,
+        "problem": problem or damage,
         "files": files,
         "hidden_lines": hidden,
         "ways": _ways(order, pause) if pause else [],
@@ -126,6 +124,16 @@ def page_of(order: WorkOrder, *, form: DecisionForm | None = None, problem: str 
         "may_cancel": order.status in {"pending", "running"},
         "may_retry": order.latest_run is not None and order.latest_run.status == RunStatus.FAILED,
     }
+
+
+def _patch_of(pause: Pause | None) -> tuple[list[patches.FileDiff], int, str]:
+    """The patch by file, its lines that are left out, and what is wrong where it cannot be read."""
+    if pause is None or not pause.patch_digest:
+        return [], 0, ""
+    try:
+        return *patches.parse(store.get_blob(pause.patch_digest).decode("utf-8", "replace")), ""
+    except (store.CheckpointDamaged, Blob.DoesNotExist) as error:
+        return [], 0, f"The patch cannot be shown: {error}. Do not approve what you cannot see."
 
 
 def _leads(order: WorkOrder, pause: Pause) -> dict[str, str]:
@@ -230,7 +238,11 @@ def pause_patch(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     pause = Pause.objects.visible_to(person(request)).filter(pk=pause_id).first()
     if pause is None or not pause.patch_digest:
         raise Http404("There is no such patch.")
-    response = HttpResponse(store.get_blob(pause.patch_digest), content_type="text/plain; charset=utf-8")
+    try:
+        content = store.get_blob(pause.patch_digest)
+    except (store.CheckpointDamaged, Blob.DoesNotExist) as error:
+        raise Http404(f"The patch cannot be shown: {error}.") from error
+    response = HttpResponse(content, content_type="text/plain; charset=utf-8")
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Disposition"] = f'inline; filename="{pause.shown_id}.patch"'
     return response
