@@ -43,7 +43,28 @@ def save(
     parent: Checkpoint | None,
     before: dict[str, Any] | None,
 ) -> Checkpoint:
-    """Write a checkpoint and make it the thread's head. Call inside a transaction.
+    """Write a checkpoint and make it the thread's head. Call inside a transaction. Arguments and errors as for `build`."""
+    checkpoint = build(thread_id, run_id, state, entry, parent=parent, before=before)
+    insert(checkpoint)
+    return checkpoint
+
+
+def insert(checkpoint: Checkpoint) -> None:
+    """Write what `build` made, and make it the thread's head. Call inside a transaction."""
+    checkpoint.save(force_insert=True)
+    Thread.objects.filter(pk=checkpoint.thread_id).update(head=checkpoint)
+
+
+def build(
+    thread_id: uuid.UUID,
+    run_id: uuid.UUID,
+    state: dict[str, Any],
+    entry: Entry,
+    *,
+    parent: Checkpoint | None,
+    before: dict[str, Any] | None,
+) -> Checkpoint:
+    """An unsaved checkpoint: the delta against the parent where that is smaller, else the whole state.
 
     `before` is the parent's state where the caller has it in hand; without it a full snapshot is written.
     Raises codec.NotJson, naming the key, for a state that JSON cannot hold.
@@ -56,7 +77,7 @@ def save(
         delta = codec.difference(before, state)
         if len(codec.encode(delta)) < len(whole):
             body, depth = delta, parent.depth + 1
-    checkpoint = Checkpoint.objects.create(
+    return Checkpoint(
         thread_id=thread_id,
         run_id=run_id,
         parent=parent,
@@ -73,8 +94,6 @@ def save(
         size=len(codec.encode(body)),
         metadata=dict(entry.metadata),
     )
-    Thread.objects.filter(pk=thread_id).update(head=checkpoint)
-    return checkpoint
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -91,6 +91,12 @@ class Definition(models.Model):
         return f"{self.template_slug} v{self.template_version}"
 
     @property
+    def reducers(self) -> dict[str, str]:
+        """State key → name of its reducer; keys not named are replaced."""
+        rules: dict[str, str] = self.content.get("reducers", {})
+        return rules
+
+    @property
     def steps(self) -> list[sequence.FrozenStep]:
         steps: list[sequence.FrozenStep] = self.content["steps"]
         return steps

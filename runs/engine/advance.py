@@ -11,7 +11,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from checkpoints import codec, store
+from checkpoints import codec, reducers, store
 from runs import workflows as workflows  # registers the step functions
 from runs.engine import context, lease, record
 from runs.engine.context import Held
@@ -50,6 +50,7 @@ def _hold(run_id: uuid.UUID) -> Held:
     assert run.thread.head is not None  # `submit` writes both with the run
     assert run.work_order is not None
     held = Held(run=run, epoch=run.epoch, steps=run.definition.steps, order=run.work_order, head=run.thread.head, state={})
+    held.reducers = run.definition.reducers
     try:
         held.state = store.load(held.head)
     except store.CheckpointDamaged as error:  # an error, never a silent fresh start (C24)
@@ -66,7 +67,7 @@ def _take_step(held: Held, *, ends: float) -> bool:
         return False
     try:
         return _record(held, outcome, stay=time.monotonic() < ends)
-    except (codec.NotJson, sequence.UnknownName) as error:
+    except (codec.NotJson, reducers.MergeFailed, sequence.UnknownName) as error:
         logger.warning("%s: %s", held.run.shown_id, error)
         record.failed(held, error)
         return False

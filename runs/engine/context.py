@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ class Held:
     head: Checkpoint
     state: dict[str, Any]
     checked_at: float = 0.0
+    reducers: Mapping[str, str] = field(default_factory=dict)
+    """State key → reducer, as the definition says."""
     handed_back: bool = False
     """The time slice is over: the run is pending again and wants another task."""
 

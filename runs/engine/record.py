@@ -7,13 +7,13 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from checkpoints import codec, live, log, store
+from checkpoints import codec, live, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
-from runs.engine import lease
+from runs.engine import commit, lease
 from runs.engine.context import Held, loop_num
 from runs.models import Pause, Run
-from runs.states import COMPLETED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, LeaseLost
+from runs.states import COMPLETED, FAILED, PAUSED, PENDING, FailureCode, LeaseLost
 from runs.workflows import sequence
 from runs.workflows.base import Ask, Commit, Done, Go, Report, StepFailed
 
@@ -25,15 +25,14 @@ CARRIED = ("git", "loops", "last_pause")
 FREE: dict[str, Any] = {"lease_owner": "", "lease_until": None, "lost_attempts": 0}
 
 
-@transaction.atomic(durable=True)
 def begin(held: Held) -> None:
     """Announce the first step of a claim."""
+    fields: dict[str, Any] = {"lease_until": lease.until(timezone.now())}
     facts: Facts = []
     if held.run.started_at is None:
-        _fenced(held).update(started_at=timezone.now())
+        fields["started_at"] = timezone.now()
         facts.append((EventKind.RUN_STARTED, {"work_order_id": held.order.shown_id, "template": str(held.run.definition)}))
-    log.append(held.run.thread_id, held.run.pk, [*facts, *starting(held.head)])
-    _require(_fenced(held).exists(), held)  # after the append, which waits for whoever is ending the run just now
+    _write(held, fields, [*facts, *starting(held.head)])
 
 
 def starting(head: Checkpoint) -> Facts:
@@ -45,90 +44,72 @@ def starting(head: Checkpoint) -> Facts:
     ]
 
 
-@transaction.atomic(durable=True)
 def go(held: Held, outcome: Go, *, stay: bool) -> None:
     """The step is done and another follows: in this time slice (`stay`), or when a worker takes the run up again."""
     now = timezone.now()
-    if stay:
-        moved = _fenced(held).update(lease_until=lease.until(now), lost_attempts=0)
-    else:
-        moved = _fenced(held).move({RUNNING}, PENDING, due_at=now, **FREE)
-    _require(moved, held)
+    fields = {"lease_until": lease.until(now), "lost_attempts": 0} if stay else {"status": PENDING, "due_at": now, **FREE}
     step, to = held.head.next_step, outcome.to or ""
-    checkpoint = _checkpoint(held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step=to)
-    facts: Facts = [_completed(step), created(checkpoint)]
-    log.append(held.run.thread_id, held.run.pk, [*facts, *(starting(checkpoint) if stay else [])])
+    checkpoint, state = _checkpoint(held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step=to)
+    _write(held, fields, [_completed(step), created(checkpoint), *(starting(checkpoint) if stay else [])], checkpoint)
+    held.head, held.state = checkpoint, state
 
 
 @transaction.atomic(durable=True)
 def ask(held: Held, outcome: Ask) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
-    _require(_fenced(held).move({RUNNING}, PAUSED, **FREE), held)
     step = sequence.named(held.steps, held.head.next_step)
     waiting = {"blocking_reason": step["pause_phase"], "last_pause": step["pause_phase"]}
-    checkpoint = _checkpoint(held, outcome.update, outcome.commit, status=CheckpointStatus.PENDING_INPUT, next_step="", metadata=waiting)
-    pause = _open_pause(held, outcome, checkpoint, step)
+    checkpoint, _ = _checkpoint(held, outcome.update, outcome.commit, status=CheckpointStatus.PENDING_INPUT, next_step="", metadata=waiting)
+    pause = _pause(held, outcome, checkpoint, step)
     asked = {"pause_id": pause.shown_id, "prompt": pause.question, "phase": pause.phase, "revision": pause.revision, "step": step["name"]}
-    log.append(
-        held.run.thread_id,
-        held.run.pk,
-        [
-            _completed(step["name"]),
-            (EventKind.APPROVAL_REQUESTED, asked),
-            created(checkpoint),
-            (EventKind.RUN_PAUSED, {"pause_id": pause.shown_id, "phase": pause.phase}),
-            (
-                EventKind.LOG,
-                {
-                    "message": "Workflow paused",
-                    "level": "info",
-                    "step": step["name"],
-                    "phase": pause.phase,
-                    "work_order_id": held.order.shown_id,
-                },
-            ),
-        ],
-    )
+    facts: Facts = [
+        _completed(step["name"]),
+        (EventKind.APPROVAL_REQUESTED, asked),
+        created(checkpoint),
+        (EventKind.RUN_PAUSED, {"pause_id": pause.shown_id, "phase": pause.phase}),
+        _line("Workflow paused", step["name"], phase=pause.phase, work_order_id=held.order.shown_id),
+    ]
+    _write(held, {"status": PAUSED, **FREE}, facts, checkpoint)
+    pause.save(force_insert=True)
     live.inbox_hint_on_commit()
     return pause
 
 
-@transaction.atomic(durable=True)
 def done(held: Held, outcome: Done) -> None:
     """The run is complete."""
-    _require(_fenced(held).move({RUNNING}, COMPLETED, ended_at=timezone.now(), **FREE), held)
     step = held.head.next_step
-    checkpoint = _checkpoint(held, outcome.update, outcome.commit, status=CheckpointStatus.COMPLETED, next_step="")
+    checkpoint, _ = _checkpoint(held, outcome.update, outcome.commit, status=CheckpointStatus.COMPLETED, next_step="")
     facts: Facts = [
         _completed(step),
         _line("Workflow completed", step),
         (EventKind.RUN_COMPLETED, {"status": "success"}),
         created(checkpoint),
     ]
-    log.append(held.run.thread_id, held.run.pk, facts)
+    _write(held, {"status": COMPLETED, "ended_at": timezone.now(), **FREE}, facts, checkpoint)
 
 
-@transaction.atomic(durable=True)
 def failed(held: Held, error: Exception) -> None:
     """The step failed: the run ends, its state and the step it stopped at are kept for a retry."""
-    known = isinstance(error, StepFailed | codec.NotJson | store.CheckpointDamaged)
+    known = isinstance(error, StepFailed | codec.NotJson | reducers.MergeFailed | store.CheckpointDamaged)
     code = error.code[:64] if known else FailureCode.STEP_ERROR  # type: ignore[attr-defined]
     words = codec.readable(str(error) if known else f"{type(error).__name__}: {error}")
-    _require(_fenced(held).move({RUNNING}, FAILED, error=words, failure_code=code, ended_at=timezone.now(), **FREE), held)
-    damaged = isinstance(error, store.CheckpointDamaged)
-    end_failed(held.run, held.head, None if damaged else held.state, code=code, words=words)
+    fields = {"status": FAILED, "error": words, "failure_code": code, "ended_at": timezone.now(), **FREE}
+    state = None if isinstance(error, store.CheckpointDamaged) else held.state
+    facts, checkpoint = ending(held.run, held.head, state, code=code, words=words)
+    _write(held, fields, facts, checkpoint)
 
 
-def end_failed(run: Run, head: Checkpoint, state: dict[str, Any] | None, *, code: str, words: str) -> None:
-    """Write what a failed run leaves behind. Call inside the transaction that moved it.
+def ending(run: Run, head: Checkpoint, state: dict[str, Any] | None, *, code: str, words: str) -> tuple[Facts, Checkpoint | None]:
+    """What a failed run leaves behind: its last events, and an unsaved checkpoint that a retry goes on from.
 
-    Without a state (it could not be read) no checkpoint is written: the head stays what it is, and nobody resumes from an empty state.
+    Without a state (it could not be read) there is no checkpoint: the head stays what it is, and nobody resumes from an empty state.
     """
     step = head.next_step
     facts: Facts = [_line(words, step, level="error"), (EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": step})]
-    if state is not None:
-        facts.append(created(_failed_checkpoint(run, head, state, {"error": words, "failure_code": code})))
-    log.append(run.thread_id, run.pk, facts)
+    if state is None:
+        return facts, None
+    checkpoint = _failed_checkpoint(run, head, state, {"error": words, "failure_code": code})
+    return [*facts, created(checkpoint)], checkpoint
 
 
 def _failed_checkpoint(run: Run, head: Checkpoint, state: dict[str, Any], why: dict[str, Any]) -> Checkpoint:
@@ -142,7 +123,7 @@ def _failed_checkpoint(run: Run, head: Checkpoint, state: dict[str, Any], why: d
         total_nodes=head.total_nodes,
         metadata={**head.metadata, **why},
     )
-    return store.save(run.thread_id, run.pk, state, entry, parent=head, before=state)
+    return store.build(run.thread_id, run.pk, state, entry, parent=head, before=state)
 
 
 def created(checkpoint: Checkpoint) -> tuple[EventKind, dict[str, Any]]:
@@ -157,12 +138,8 @@ def created(checkpoint: Checkpoint) -> tuple[EventKind, dict[str, Any]]:
     }
 
 
-def _fenced(held: Held) -> Any:
-    return Run.objects.held(held.run.pk, held.epoch)
-
-
-def _require(moved: int, held: Held) -> None:
-    if not moved:
+def _write(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None = None) -> None:
+    if not commit.write(held.run, held.epoch, fields, facts, checkpoint):
         raise LeaseLost(f"{held.run.shown_id} was cancelled or taken over; nothing of epoch {held.epoch} was written")
 
 
@@ -170,16 +147,16 @@ def _completed(step: str) -> tuple[EventKind, dict[str, Any]]:
     return EventKind.STEP_COMPLETED, {"step": step}
 
 
-def _line(message: str, step: str, level: str = "info") -> tuple[EventKind, dict[str, Any]]:
-    return EventKind.LOG, {"message": message, "level": level, "step": step}
+def _line(message: str, step: str, level: str = "info", **data: Any) -> tuple[EventKind, dict[str, Any]]:
+    return EventKind.LOG, {"message": message, "level": level, "step": step, **data}
 
 
 def _checkpoint(
-    held: Held, update: Any, commit: Commit | None, *, status: CheckpointStatus, next_step: str, metadata: dict[str, Any] | None = None
-) -> Checkpoint:
-    """Merge the update, write the checkpoint and make it what `held` goes on from."""
+    held: Held, update: Any, code: Commit | None, *, status: CheckpointStatus, next_step: str, metadata: dict[str, Any] | None = None
+) -> tuple[Checkpoint, dict[str, Any]]:
+    """The unsaved checkpoint after a step, and its state: the update merged by the workflow's reducers."""
     step = held.head.next_step
-    state = {**held.state, **update}
+    state = reducers.apply(held.state, update, held.reducers)
     number = loop_num(held.head, step)
     kept = {key: held.head.metadata[key] for key in CARRIED if key in held.head.metadata}
     entry = Entry(
@@ -192,27 +169,26 @@ def _checkpoint(
         metadata={
             **kept,
             **(metadata or {}),
-            **({"git": _git(commit)} if commit else {}),
+            **({"git": _git(code)} if code else {}),
             "loops": {**kept.get("loops", {}), step: number},
             "outputs": {key: state[key] for key in OUTPUTS if key in state},
         },
     )
-    checkpoint = store.save(held.run.thread_id, held.run.pk, state, entry, parent=held.head, before=held.state)
-    held.head, held.state = checkpoint, state
-    return checkpoint
+    return store.build(held.run.thread_id, held.run.pk, state, entry, parent=held.head, before=held.state), state
 
 
 def _git(commit: Commit) -> dict[str, str]:
+    """The bundle is kept before the step's commit, in its own: a blob that nothing points to does no harm."""
     return {"commit": commit.sha, "base": commit.base, "bundle": store.put_blob(commit.bundle) if commit.bundle else ""}
 
 
-def _open_pause(held: Held, outcome: Ask, checkpoint: Checkpoint, step: sequence.FrozenStep) -> Pause:
+def _pause(held: Held, outcome: Ask, checkpoint: Checkpoint, step: sequence.FrozenStep) -> Pause:
     report: Report = outcome.report
     content = codec.readable(report.content)
     patch = store.put_blob(codec.readable(report.patch).encode()) if report.patch else ""
     # pairs, not an object: canonical JSON sorts keys, and the order is the author's
     facts = [[codec.readable(label), codec.readable(value) if isinstance(value, str) else value] for label, value in report.facts.items()]
-    return Pause.objects.create(
+    return Pause(
         run=held.run,
         checkpoint=checkpoint,
         step=step["name"],

@@ -67,7 +67,10 @@ def _incident(run: Run) -> None:
     if not moved:
         return
     logger.error("%s: %s", run.shown_id, words)
-    record.end_failed(run, head, _state(head), code=FailureCode.INCIDENT, words=words)
+    facts, checkpoint = record.ending(run, head, _state(head), code=FailureCode.INCIDENT, words=words)
+    if checkpoint is not None:
+        store.insert(checkpoint)
+    log.append(run.thread_id, run.pk, facts)
 
 
 def _state(head: Checkpoint) -> dict[str, Any] | None:

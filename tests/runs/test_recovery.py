@@ -233,7 +233,7 @@ def test_a_report_with_odd_text_still_reaches_the_reviewer(order_that, odd):
 def test_a_crash_outside_the_step_leaves_the_run_to_the_next_worker(make_order, monkeypatch):
     """F10, F11: also when a worker dies between the step and its commit."""
     order = make_order()
-    monkeypatch.setattr(store, "save", lambda *args, **kwargs: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(store, "build", lambda *args, **kwargs: (_ for _ in ()).throw(MemoryError()))
     with pytest.raises(MemoryError):
         drive(order)
     monkeypatch.undo()

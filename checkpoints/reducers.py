@@ -1,0 +1,102 @@
+"""How an update joins the state: one merge for step results, people's answers and new input alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Reducer = Callable[[Any, Any], Any]
+"""(value so far or None, new value) → value."""
+
+EPHEMERAL = "ephemeral"
+"""Reducer of keys that live for one step only: the next step sees them, the checkpoint after it does not hold them."""
+
+
+class MergeFailed(Exception):
+    """A value does not fit its key's reducer. The message names the key and both types; nothing was merged."""
+
+    code = "merge_failed"
+
+
+def replace(old: Any, new: Any) -> Any:
+    """The new value; what every key without a rule gets."""
+    return new
+
+
+def append(old: Any, new: Any) -> Any:
+    """A list grows by a list, or by one item."""
+    return [*_list(old), *(new if isinstance(new, list) else [new])]
+
+
+def merge(old: Any, new: Any) -> Any:
+    """Objects merge key by key, the new value winning; nested objects likewise."""
+    merged = dict(_object(old))
+    for key, value in _object(new).items():
+        merged[key] = merge(merged[key], value) if isinstance(merged.get(key), dict) and isinstance(value, dict) else value
+    return merged
+
+
+def add(old: Any, new: Any) -> Any:
+    """Numbers add up."""
+    for value in (old, new):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise TypeError(f"add takes numbers, not {type(value).__name__}")
+    return (old or 0) + (new or 0)
+
+
+def upsert_by_id(old: Any, new: Any) -> Any:
+    """A list of objects with an `id` (messages): a known id is replaced where it stands, others are appended in order."""
+    items = list(_list(old))
+    places = {item["id"]: place for place, item in enumerate(items)}
+    for item in new if isinstance(new, list) else [new]:
+        if not isinstance(item, dict) or "id" not in item:
+            raise TypeError("upsert_by_id takes objects that have an id")
+        if item["id"] in places:
+            items[places[item["id"]]] = item
+        else:
+            places[item["id"]] = len(items)
+            items.append(item)
+    return items
+
+
+REDUCERS: Mapping[str, Reducer] = {
+    "replace": replace,
+    "append": append,
+    "merge": merge,
+    "add": add,
+    "upsert_by_id": upsert_by_id,
+    EPHEMERAL: replace,
+}
+
+
+def apply(state: Mapping[str, Any], update: Mapping[str, Any], rules: Mapping[str, str]) -> dict[str, Any]:
+    """The state after an update. Ephemeral keys of the old state are gone unless the update sets them anew.
+
+    Args:
+        rules: key → name in REDUCERS; keys without a rule are replaced.
+    Raises:
+        MergeFailed: naming the key.
+    """
+    merged = {key: value for key, value in state.items() if rules.get(key) != EPHEMERAL}
+    for key, value in update.items():
+        try:
+            merged[key] = REDUCERS[rules.get(key, "replace")](state.get(key), value)
+        except TypeError as error:
+            raise MergeFailed(f"state.{key} ({rules[key]}): {error}") from error
+    return merged
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise TypeError(f"the value so far is {type(value).__name__}, not a list")
+    return value
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise TypeError(f"an object is needed, not {type(value).__name__}")
+    return value

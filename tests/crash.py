@@ -1,0 +1,342 @@
+"""Dying at a chosen moment, coming back as production does, and steps whose effects can be counted.
+
+A moment is the start of any statement, the end of one that commits itself, and either side of a COMMIT. Moments are numbered as they
+come, so a test that goes 1, 2, 3 … until an operation gets through has met all of them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import signal
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.utils import timezone
+
+from checkpoints import codec, store
+from checkpoints.models import Checkpoint, Event, EventKind, Thread
+from hitl import services
+from hitl.models import Decision, Ledger, Via
+from hitl.services import AlreadyAnswered
+from runs import definitions
+from runs import services as runs
+from runs.engine import recovery
+from runs.engine.advance import advance
+from runs.models import Pause, Run, WorkOrder
+from runs.states import ENDED, FAILED, PAUSED, RUNNING, RunEnded
+from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed, step
+
+LONG_AGO = dt.timedelta(hours=1)
+LOST = "was lost; another one takes over."
+
+
+class Killed(BaseException):
+    """The process ends here. No `except Exception` sees it."""
+
+
+def leave() -> None:
+    """The end of a real process, for `killing` in a child: no rollback, no finally, nothing."""
+    os._exit(9)
+
+
+class Moments:
+    def __init__(self, kill_at: int, die: Callable[[], None] | None) -> None:
+        self.kill_at, self.die = kill_at, die
+        self.count = 0
+        self.dead = False
+
+    def tick(self) -> None:
+        self.count += 1
+        if self.dead or self.count == self.kill_at:
+            if self.die:
+                self.die()
+            self.dead = True  # whatever a `finally` still sends is not sent by a dead process
+            raise Killed
+
+    def around(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        self.tick()
+        result = execute(sql, params, many, context)
+        if not connection.in_atomic_block and not sql.startswith("BEGIN"):
+            self.tick()
+        return result
+
+
+@contextmanager
+def killing(kill_at: int = 0, die: Callable[[], None] | None = None) -> Iterator[Moments]:
+    """Die at that moment of this block (0: never, only count). In the test's own process a death is `Killed` and a rollback."""
+    moments = Moments(kill_at, die)
+    commit, rollback = connection._commit, connection._rollback
+
+    def dying_commit() -> None:
+        try:
+            moments.tick()
+        except Killed:
+            rollback()
+            raise
+        commit()
+        moments.tick()
+
+    connection._commit = dying_commit  # type: ignore[method-assign]
+    try:
+        with connection.execute_wrapper(moments.around):
+            yield moments
+    except Killed:
+        connection.run_on_commit.clear()  # a dead process sends nothing afterwards
+        connection.close()
+    finally:
+        del connection._commit  # type: ignore[misc]  # the class's own is there again
+
+
+# -- steps with effects outside, told apart by their key ----------------------------------------------------------------------------
+
+EFFECTS: Counter[str] = Counter()
+"""key → how often the effect was asked for. A service that honours keys does each once, however often it is asked."""
+FAILURES: Counter[str] = Counter()
+"""`<order>/<step>` → how often it still has to fail."""
+
+
+def effect(state: State, context: Context) -> dict[str, Any]:
+    """Do something outside under this attempt's key, and give the state that records its result."""
+    EFFECTS[context.key] += 1
+    return {"results": [*state.get("results", []), context.key], "said": state["revision_feedback"]}
+
+
+@step("model.work")
+def work(state: State, context: Context) -> Outcome:
+    context.log(f"working on {context.step}")
+    return Go(update=effect(state, context), report=Report(content=f"{context.step} {context.loop_num}"))
+
+
+@step("model.fail")
+def fail(state: State, context: Context) -> Outcome:
+    """Fails as often as FAILURES says."""
+    place = f"{context.order.id}/{context.step}"
+    if FAILURES[place]:
+        FAILURES[place] -= 1
+        raise StepFailed("Not yet.", code="not_yet")
+    return Go(update=effect(state, context))
+
+
+@step("model.branch")
+def branch(state: State, context: Context) -> Outcome:
+    return Go(update=effect(state, context), to=context.order.input["branch"])
+
+
+@step("model.loop")
+def loop(state: State, context: Context) -> Outcome:
+    """Goes to itself until it has run `loops` times since somebody else's step."""
+    rounds = state.get("rounds", 0) + 1
+    times = int(context.config.get("loops") or context.order.input["loops"])
+    if rounds < times:
+        return Go(update={**effect(state, context), "rounds": rounds}, to=context.step)
+    return Go(update={**effect(state, context), "rounds": 0}, report=Report(content=f"{times} rounds"))
+
+
+@step("model.end")
+def end(state: State, context: Context) -> Outcome:
+    return Done(update=effect(state, context))
+
+
+@step("model.freeze")
+def freeze(state: State, context: Context) -> Outcome:
+    """Stops its process in the middle, until somebody continues it."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return Go(update={**effect(state, context), "process": os.getpid()})
+
+
+def load() -> None:
+    """Templates for crashing: `crash` pauses after its first step; `crash-failing` fails at its second; `frozen` stops its worker."""
+    EFFECTS.clear()
+    FAILURES.clear()
+    for name in ("work", "fail", "branch", "loop", "end", "freeze"):
+        definitions.edit_step_template(f"model-{name}", title=name.capitalize(), function=f"model.{name}", config={})
+    ask = {"step_type": "planning", "name": "plan", "step_template_slug": "model-work", "pause_after": True, "pause_phase": "asking"}
+    finish = {"step_type": "deliver", "name": "finish", "step_template_slug": "model-end"}
+
+    def template(slug: str, *steps: dict[str, Any]) -> None:
+        definitions.edit_template(slug, title=slug, needs_repository=False, steps=list(steps))
+
+    template("crash", ask, {"step_type": "execute", "name": "do", "step_template_slug": "model-work"}, finish)
+    template("crash-failing", {"step_type": "execute", "name": "do", "step_template_slug": "model-fail"}, finish)
+    template("frozen", {"step_type": "execute", "name": "do", "step_template_slug": "model-freeze"}, finish)
+
+
+# -- what production does afterwards -------------------------------------------------------------------------------------------------
+
+
+def expire_leases() -> None:
+    """Time passes, and no heart beats."""
+    Run.objects.filter(status=RUNNING).update(lease_until=timezone.now() - LONG_AGO)
+
+
+def work_off() -> None:
+    """Sweep, and workers for what it names, until nothing is left to do."""
+    expire_leases()
+    while due := recovery.due_again(now=timezone.now(), patience=-LONG_AGO):
+        for run_id in due:
+            while advance(run_id, budget=60):
+                pass
+
+
+def latest_run(order_id: uuid.UUID) -> Run:
+    return Run.objects.filter(work_order=order_id).latest("id")
+
+
+def finish_order(order_id: uuid.UUID, by: User) -> None:
+    """Everybody does their part until the order ends: workers work, and a person approves what is asked and retries what failed."""
+    for _ in range(20):
+        work_off()
+        run = latest_run(order_id)
+        if run.status == PAUSED:
+            services.decide(Pause.objects.open().get(run=run).pk, action="approve", by=by, via=Via.REST)
+        elif run.status == FAILED:
+            runs.retry(order_id, by=by)
+        elif run.status in ENDED:
+            return
+    raise AssertionError(f"{order_id} does not end; it is {run.status}")
+
+
+def insist(operation: Callable[[], object]) -> None:
+    """A person whose answer was not acknowledged gives it again, and is content to read that it was taken."""
+    try:
+        operation()
+    except (AlreadyAnswered, RunEnded):
+        pass
+
+
+# -- what must be the same whatever happened in between ------------------------------------------------------------------------------
+
+
+def story(order_id: uuid.UUID) -> dict[str, Any]:
+    """All that a person could tell about an order, without ids, times and log lines. Also checks what holds at any moment."""
+    order = WorkOrder.objects.shown().get(pk=order_id)
+    names: dict[str, str] = {}
+    for number, run in enumerate(Run.objects.filter(work_order=order).order_by("id"), start=1):
+        names[run.shown_id] = f"run {number}"
+    check_thread(order)
+
+    def nameless(keys: list[str]) -> list[str]:
+        return [names[key.split("/")[0]] + key[key.index("/") :] for key in keys]
+
+    head = order.thread.head
+    assert head is not None
+    state = store.load(head)
+    results = state.get("results", [])
+    assert len(results) == len(set(results)), "a result was recorded twice"
+    assert set(results) <= set(EFFECTS) or not EFFECTS, "a result without its effect"
+    done = [key for key in EFFECTS if key.split("/")[0] in names]
+    return {
+        "status": (order.status, order.phase, order.current_step),
+        "runs": list(Run.objects.filter(work_order=order).order_by("id").values_list("status", "failure_code", "error")),
+        "state": {**state, "results": nameless(results)},
+        "effects": sorted(nameless(done)),
+        "checkpoints": list(
+            Checkpoint.objects.filter(thread=order.thread_id)
+            .order_by("id")
+            .values_list("status", "node_id", "next_step", "loop_num", "completed_nodes", "total_nodes", "digest")
+        )
+        if len(results) == 0
+        else list(
+            Checkpoint.objects.filter(thread=order.thread_id)
+            .order_by("id")
+            .values_list("status", "node_id", "next_step", "loop_num", "completed_nodes", "total_nodes")
+        ),
+        "pauses": list(Pause.objects.filter(run__work_order=order).order_by("id").values_list("step", "revision", "status", "content")),
+        "decisions": list(
+            Decision.objects.filter(pause__run__work_order=order)
+            .order_by("id")
+            .values_list("action", "feedback", "decided_by__username", "revision")
+        ),
+        "events": facts(order.thread_id),
+    }
+
+
+def facts(thread_id: uuid.UUID) -> list[tuple[str, str]]:
+    """The thread's events as (kind, step), without log lines. A step begun again by the next worker is told once."""
+    found: list[tuple[str, str]] = []
+    for event in Event.objects.filter(thread=thread_id).exclude(kind=EventKind.LOG).order_by("seq"):
+        fact = (str(event.kind), str(event.data.get("step", "")))
+        if found and fact == found[-1] and event.kind == EventKind.STEP_STARTED:
+            continue
+        found.append(fact)
+    return found
+
+
+def check_thread(order: WorkOrder) -> None:
+    """What holds for every order at every moment: a log without gaps, a chain of checkpoints, one answer per answered pause."""
+    seqs = list(Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("seq", flat=True))
+    assert seqs == list(range(1, Thread.objects.get(pk=order.thread_id).last_seq + 1)), seqs
+    chain, at = [], order.thread.head
+    while at is not None:
+        chain.append(at.pk)
+        at = at.parent
+    assert sorted(chain) == sorted(Checkpoint.objects.filter(thread=order.thread_id).values_list("pk", flat=True)), "a branch in the history"
+    for pause in Pause.objects.filter(run__work_order=order).prefetch_related("decisions"):
+        assert len(pause.decisions.all()) == (pause.status != "open"), pause.status
+    live = Run.objects.filter(work_order=order).exclude(status__in=ENDED)
+    assert len(live) <= 1
+    assert Pause.objects.open().filter(run__work_order=order).count() == sum(run.status == PAUSED for run in live)
+
+
+def check_ledgers() -> None:
+    """Each ledger's decisions are chained without a gap up to its tip."""
+    for ledger in Ledger.objects.all():
+        tip = ""
+        decisions = list(Decision.objects.filter(ledger=ledger).order_by("position"))
+        assert [decision.position for decision in decisions] == list(range(1, ledger.length + 1))
+        for decision in decisions:
+            assert (decision.previous, decision.digest) == (tip, decision.compute_digest())
+            tip = decision.digest
+        assert ledger.tip == tip
+
+
+# -- children: real processes on the test's database ---------------------------------------------------------------------------------
+
+
+def child_environment(**more: str) -> dict[str, str]:
+    """Environment of a child process that works on the database of this test."""
+    parts = connection.settings_dict
+    name = parts["NAME"]
+    url = f"sqlite:///{name}" if connection.vendor == "sqlite" else f"postgresql://{parts['USER']}@/{name}?host={parts['HOST']}"
+    return {**os.environ, "DATABASE_URL": url, "REDIS_URL": "", "PYTHONWARNINGS": "error", **more}
+
+
+def die_in_turn(operation: str, ids: list[str]) -> None:
+    """In a child: do an operation on each order in a process of its own, the n-th of which ends at its n-th moment. Prints exit codes."""
+    codes = []
+    for number, each in enumerate(ids, start=1):
+        pid = os.fork()
+        if not pid:
+            with killing(number, die=leave):
+                OPERATIONS[operation](uuid.UUID(each))
+            os._exit(0)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        if codes[-1] != 9:
+            break
+    print(*codes)
+
+
+def advance_order(order_id: uuid.UUID) -> None:
+    while advance(latest_run(order_id).pk, budget=60):
+        pass
+
+
+def approve_order(order_id: uuid.UUID) -> None:
+    services.answer_order(order_id, action="approve", by=User.objects.get(username="ben"), via=Via.REST)
+
+
+OPERATIONS: dict[str, Callable[[uuid.UUID], None]] = {"advance": advance_order, "approve": approve_order}
+
+
+def make(template: str, *, by: User, team: Group | None, title: str = "", input: dict[str, Any] | None = None) -> WorkOrder:
+    return runs.submit(template, by=by, team=team, title=title, input=input or {})
+
+
+def digest_of(value: Any) -> str:
+    return codec.digest(codec.encode(value))
