@@ -190,6 +190,23 @@ class Event(models.Model):
         return f"{self.kind} #{self.seq}"
 
 
+class Memo(models.Model):
+    """A result of `context.once`: recorded in its own commit, and never computed again for the same execution of a step."""
+
+    id = models.BigAutoField(primary_key=True)
+    thread = models.ForeignKey(Thread, models.PROTECT, related_name="memos")
+    scope = models.CharField(max_length=200, help_text="The step's execution, as context.key names it.")
+    key = models.CharField(max_length=200)
+    value = JsonTextField(help_text="A list of the one result, which may be null.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["scope", "key"], name="memo_once_per_execution")]  # also: the look-up
+
+    def __str__(self) -> str:
+        return f"{self.scope} {self.key}"
+
+
 class Blob(models.Model):
     """A large value, kept once under the digest of its content."""
 

@@ -199,6 +199,30 @@ class Cancel(APIView):
         return Response({"success": True})
 
 
+class Suspend(APIView):
+    @extend_schema(operation_id="suspend_work_order", request=None, responses={200: Success}, summary="Stop at the next step boundary")
+    def post(self, request: Request, order_id: UUID) -> Response:
+        order = services.find_order(order_id, by=user_of(request))
+        runs.suspend(order.pk, by=user_of(request))
+        return Response({"success": True})
+
+
+class ForkIn(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=2_000, help_text="Why; kept with the new run.")
+    state = serializers.DictField(default=None, allow_null=True, help_text="The edited state, whole; null keeps the checkpoint's.")
+
+
+class Fork(APIView):
+    @extend_schema(
+        operation_id="fork_checkpoint", request=ForkIn, responses={201: WorkOrderOut}, summary="Go on from a checkpoint as a new run"
+    )
+    def post(self, request: Request, checkpoint_id: UUID) -> Response:
+        data = ForkIn(data=request.data)
+        data.is_valid(raise_exception=True)
+        run = services.fork(checkpoint_id, by=user_of(request), **data.validated_data)
+        return Response(WorkOrderOut(WorkOrder.objects.shown().get(latest_run=run)).data, status=201)
+
+
 class Retry(APIView):
     @extend_schema(
         operation_id="retry_work_order",

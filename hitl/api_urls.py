@@ -10,6 +10,8 @@ urlpatterns = [
     path("work-orders/<wo:order_id>/resume", api.Resume.as_view()),
     path("work-orders/<wo:order_id>/cancel", api.Cancel.as_view()),
     path("work-orders/<wo:order_id>/retry", api.Retry.as_view()),
+    path("work-orders/<wo:order_id>/suspend", api.Suspend.as_view()),
+    path("checkpoints/<ckpt:checkpoint_id>/fork", api.Fork.as_view()),
     path("pauses", api.Pauses.as_view()),
     path("pauses/<pse:pause_id>", api.PauseDetail.as_view()),
     path("pauses/<pse:pause_id>/decisions", api.Decisions.as_view()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -11,9 +12,10 @@ from django.utils import timezone
 from django.utils.formats import date_format
 
 from checkpoints import codec
+from checkpoints.models import Checkpoint, Thread
 from hitl.models import Decision, Ledger, Via, ledger_name
 from runs import services as runs
-from runs.models import Pause, WorkOrder
+from runs.models import Pause, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.states import PauseStatus, RunStatus
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
@@ -191,6 +193,13 @@ def cancel_order(order_id: uuid.UUID, *, by: User, via: Via) -> None:
         decide(pause.pk, action=CANCEL, by=by, via=via)
     else:
         runs.cancel(order.pk, by=by)
+
+
+def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: dict[str, Any] | None = None) -> Run:
+    """Fork from a checkpoint that this person may see; raises NotFound, and what `runs.services.fork` raises."""
+    if not Checkpoint.objects.filter(pk=checkpoint_id, thread__in=Thread.objects.visible_to(by)).exists():
+        raise NotFound("There is no such checkpoint.")
+    return runs.fork(checkpoint_id, by=by, reason=reason, state=state)
 
 
 def find_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:

@@ -12,7 +12,7 @@ from rest_framework.views import exception_handler as drf_handler
 from checkpoints.store import CheckpointDamaged
 from hitl import services
 from runs.definitions import TemplateInvalid, TemplateNotFound
-from runs.services import InputInvalid, OrdersStopped, PauseClosed, RepositoryNotFound
+from runs.services import InputInvalid, NothingToFork, OrdersStopped, PauseClosed, RepositoryNotFound
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
 
@@ -21,6 +21,7 @@ STATUS: dict[type[Exception], int] = {
     TemplateNotFound: 404,
     RepositoryNotFound: 404,
     OrdersStopped: 409,
+    NothingToFork: 409,
     services.AlreadyAnswered: 409,
     PauseClosed: 409,
     services.RevisionMismatch: 409,

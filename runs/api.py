@@ -55,6 +55,13 @@ class WorkOrderIn(serializers.Serializer[Any]):
         max_length=150, default=None, allow_null=True, help_text="Name of one of your groups; its members see and answer too."
     )
 
+    interrupt_before = serializers.ListField(
+        child=serializers.CharField(max_length=100), default=list, max_length=50, help_text="Steps before which this order asks."
+    )
+    interrupt_after = serializers.ListField(
+        child=serializers.CharField(max_length=100), default=list, max_length=50, help_text="Steps after which this order asks."
+    )
+
     def validate_team(self, name: str | None) -> Group | None:
         user: User = self.context["request"].user
         team = user.groups.filter(name=name).first() if name is not None else None
@@ -163,13 +170,24 @@ class TemplateIn(serializers.Serializer[Any]):
     description = serializers.CharField(required=False, allow_blank=True)
     steps = serializers.ListField(child=serializers.DictField(), required=False)
     input_schema = serializers.DictField(required=False)
+    reducers = serializers.DictField(child=serializers.CharField(), required=False, help_text="State key → how updates join it.")
     needs_repository = serializers.BooleanField(required=False, help_text="false: orders of this template work on no code.")
 
 
 class TemplateOut(serializers.ModelSerializer[Template]):
     class Meta:
         model = Template
-        fields: ClassVar = ["slug", "version", "title", "description", "steps", "input_schema", "needs_repository", "created_at"]
+        fields: ClassVar = [
+            "slug",
+            "version",
+            "title",
+            "description",
+            "steps",
+            "input_schema",
+            "reducers",
+            "needs_repository",
+            "created_at",
+        ]
 
 
 class RepositoryOut(serializers.ModelSerializer[Repository]):

@@ -14,9 +14,11 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from checkpoints import codec
+from runs import policies
 from runs import workflows as workflows  # registers the step functions
 from runs.models import Definition, StepTemplate, Template
 from runs.workflows.base import UnknownStep, find
+from runs.workflows.fingerprint import fingerprint
 from runs.workflows.sequence import Choice, FrozenStep
 
 MAX_STEPS = 50
@@ -56,7 +58,7 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, **fields: An
     """
     last = Template.objects.filter(slug=slug).order_by("-version").first()
     kept = (
-        {name: getattr(last, name) for name in ("title", "description", "input_schema", "needs_repository", "steps")}
+        {name: getattr(last, name) for name in ("title", "description", "input_schema", "needs_repository", "steps", "reducers")}
         if last
         else {"title": slug}
     )
@@ -64,6 +66,7 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, **fields: An
     _check_texts(slug, fields)
     freeze_steps(values.get("steps", []))
     _check_schema(values.get("input_schema", {}))
+    _check_reducers(values.get("reducers", {}))
     if last and values == kept:
         return last
     try:
@@ -94,7 +97,7 @@ def edit_step_template(slug: str, *, title: str, function: str, config: Mapping[
 
 def freeze(template: Template) -> Definition:
     """The template with its current step templates, under the digest of that content. Call inside a transaction."""
-    content = {"template": template.slug, "version": template.version, "steps": freeze_steps(template.steps)}
+    content = {"template": template.slug, "version": template.version, "steps": freeze_steps(template.steps), "reducers": template.reducers}
     digest = codec.digest(codec.encode(content))
     definition, _ = Definition.objects.get_or_create(
         digest=digest, defaults={"template_slug": template.slug, "template_version": template.version, "content": content}
@@ -128,13 +131,14 @@ def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str]) -> 
     pause_after = step.get("pause_after", False)
     if type(pause_after) is not bool:
         raise TemplateInvalid({f"steps.{position}.pause_after": ["true or false."]})
-    return {
+    frozen: FrozenStep = {
         "name": name,
         "step_type": step_type,
         "title": kind.title,
         "step_template_slug": kind.slug,
         "step_template_version": kind.version,
         "function": kind.function,
+        "fingerprint": _fingerprint(kind.function),
         "config": kind.config,
         "pause_after": pause_after,
         "pause_phase": str(step.get("pause_phase") or "")[:64],
@@ -142,6 +146,19 @@ def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str]) -> 
         "choices": _choices(step.get("choices", []), position),
         "max_revisions": rounds,
     }
+    try:
+        frozen.update(policies.freeze(step))  # type: ignore[typeddict-item]  # just the keys that policies may have
+    except policies.PolicyInvalid as error:
+        raise TemplateInvalid({f"steps.{position}.{error.field}": [str(error)]}) from error
+    return frozen
+
+
+def _fingerprint(name: str) -> str:
+    """ "" where this code has no such step any more: the run says so when it gets there."""
+    try:
+        return fingerprint(find(name))
+    except UnknownStep:
+        return ""
 
 
 def _choices(choices: Any, position: int) -> list[Choice]:
@@ -190,6 +207,13 @@ def _references(schema: Any) -> Iterator[str]:
 def validator(schema: Mapping[str, Any]) -> Draft202012Validator:
     """A validator of work orders' input. Its registry is empty: a `$ref` never fetches anything."""
     return Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER, registry=Registry())
+
+
+def _check_reducers(rules: Any) -> None:
+    try:
+        policies.check_reducers(rules)
+    except policies.PolicyInvalid as error:
+        raise TemplateInvalid({error.field: [str(error)]}) from error
 
 
 def _check_schema(schema: Any) -> None:

@@ -62,6 +62,9 @@ class Template(models.Model):
         help_text="Ordered: step_type, step_template_slug, pause_after, pause_phase; if wanted name, revise_to, choices, max_revisions."
     )
     input_schema = models.JSONField(default=dict, blank=True, help_text="JSON Schema 2020-12 of a work order's input.")
+    reducers = models.JSONField(
+        default=dict, blank=True, help_text="State key → replace, append, merge, add, upsert_by_id or ephemeral; others are replaced."
+    )
     needs_repository = models.BooleanField(default=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -185,9 +188,11 @@ class WorkOrder(ids.Shown, models.Model):
     def phase(self) -> str:
         if self.status == "completed":
             return "completed"
+        if self.status == "paused" and self.thread.head is not None:
+            return str(self.thread.head.metadata.get("blocking_reason", ""))
         steps = self.definition.steps
         step = sequence.named(steps, self.current_step) if self.current_step else steps[0]
-        return step["pause_phase"] if self.status == "paused" else sequence.phase_of(step["step_type"])
+        return sequence.phase_of(step["step_type"])
 
     @property
     def outputs(self) -> dict[str, Any]:
@@ -231,6 +236,12 @@ class Run(ids.Shown, models.Model):
     lease_until = models.DateTimeField(null=True)
     lost_attempts = models.PositiveIntegerField(default=0, help_text="Workers lost in a row without a step done.")
     due_at = models.DateTimeField(help_text="While pending: when it may be picked up.")
+    attempts = models.PositiveIntegerField(default=0, help_text="How often the step it is at has failed and is tried again.")
+    suspend_by = models.CharField(max_length=150, blank=True, help_text="Who wants it to stop at the next step boundary.")
+    interrupt_before = JsonTextField(default=list, help_text="Steps before which this run asks.")
+    interrupt_after = JsonTextField(default=list, help_text="Steps after which this run asks.")
+    forked_from = models.ForeignKey(Checkpoint, models.PROTECT, null=True, related_name="+", help_text="Where a fork began.")
+    reason = models.TextField(blank=True, help_text="Why it was forked.")
     error = models.TextField(blank=True)
     failure_code = models.CharField(max_length=64, blank=True, help_text="cancelled_by_user, step_error, incident, or the step's own.")
     created_at = models.DateTimeField(auto_now_add=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import definitions
 from runs.engine import record
+from runs.engine.interruptions import BEFORE, STOPS
 from runs.models import Pause, Repository, Run, Template, WorkOrder
 from runs.states import CANCELLED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
 from runs.steps.sources import check_source
@@ -60,8 +61,13 @@ def submit(
     input: Mapping[str, Any] | None = None,
     repository_url: str = "",
     team: Group | None = None,
+    interrupt_before: Sequence[str] = (),
+    interrupt_after: Sequence[str] = (),
 ) -> WorkOrder:
     """Make a work order and start it.
+
+    Args:
+        interrupt_before, interrupt_after: names of steps at which this run asks, whatever the template says.
 
     Raises:
         definitions.TemplateNotFound, InputInvalid, sources.BadSource, OrdersStopped: nothing was made; the message says what to change.
@@ -71,7 +77,8 @@ def submit(
     _check_words(title.strip(), request)
     _check_input(recipe, values)
     source = _check_repository(recipe, repository_url)
-    return _create(recipe, by=by, title=title.strip(), request=request, input=values, source=source, team=team)
+    stops = {"interrupt_before": list(interrupt_before), "interrupt_after": list(interrupt_after)}
+    return _create(recipe, by=by, title=title.strip(), request=request, input=values, source=source, team=team, stops=stops)
 
 
 def _check_words(title: str, request: str) -> None:
@@ -117,7 +124,17 @@ def _check_repository(template: Template, url: str) -> str:
 
 
 @transaction.atomic(durable=True)
-def _create(template: Template, *, by: User, title: str, request: str, input: dict[str, Any], source: str, team: Group | None) -> WorkOrder:
+def _create(
+    template: Template,
+    *,
+    by: User,
+    title: str,
+    request: str,
+    input: dict[str, Any],
+    source: str,
+    team: Group | None,
+    stops: dict[str, list[str]],
+) -> WorkOrder:
     repository = Repository.objects.filter(url=source).first() if source else None
     if repository is not None and not repository.use_template_execution:
         raise OrdersStopped(f"Work orders on {repository.name} are switched off, so none was made. An operator can switch them on again.")
@@ -137,8 +154,11 @@ def _create(template: Template, *, by: User, title: str, request: str, input: di
         author=(repository.author if repository else "") or settings.WAYSTATION_GIT_AUTHOR,
         created_by=by,
     )
+    for name in (*stops["interrupt_before"], *stops["interrupt_after"]):
+        if name not in {step["name"] for step in definition.steps}:
+            raise InputInvalid({"interrupt": [f"The template has no step {name[:100]!r} to stop at."]})
     first = definition.steps[0]["name"]
-    _start(order, state={"revision_feedback": "", "decided": {}}, next_step=first, parent=None, before=None)
+    _start(order, {"revision_feedback": "", "decided": {}}, next_step=first, parent=None, before=None, stops=stops)
     return order
 
 
@@ -168,24 +188,78 @@ def _retry(order_id: uuid.UUID, *, by: User) -> Run:
         raise RunEnded("Only a failed work order can be retried; one that was cancelled stays so.")
     state = store.load(head)
     next_step = head.next_step or head.node_id
-    new = _start(order, state=state, next_step=next_step, parent=head, before=state, retry_of=run)
+    new = _start(order, state, next_step=next_step, parent=head, before=state, retry_of=run)
     log.append(order.thread_id, new.pk, [_line(f"Retried by {by.get_username()} from step {next_step}")])
     return new
 
 
+class NothingToFork(Exception):
+    """The run cannot begin at this checkpoint: the message says why. Nothing was changed."""
+
+    code = "cannot_fork"
+
+
+def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str, Any] | None = None) -> Run:
+    """Go on from any checkpoint of a work order as a new run, with its state or an edited one; what came after stays as it was.
+
+    The code's commit in the checkpoint comes along, so the fork forks the code too.
+
+    Raises:
+        NothingToFork: no reason given, no step follows there, another run of the thread is still alive, or the state is no JSON.
+        store.CheckpointDamaged: the checkpoint cannot be read.
+    """
+    if not reason.strip():
+        raise NothingToFork("Say why: a fork needs a reason.")
+    try:
+        return _fork(checkpoint_id, by=by, reason=reason.strip(), state=state)
+    except IntegrityError as error:  # run_one_live_per_thread
+        raise NothingToFork("A run of this work order is still alive. Cancel it or let it end, then fork.") from error
+    except codec.NotJson as error:
+        raise NothingToFork(str(error)) from error
+
+
+@transaction.atomic(durable=True)
+def _fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str, Any] | None) -> Run:
+    checkpoint = Checkpoint.objects.get(pk=checkpoint_id)
+    order = WorkOrder.objects.shown().filter(thread=checkpoint.thread_id).first()
+    next_step = checkpoint.next_step or checkpoint.node_id
+    if order is None or not next_step or checkpoint.status == CheckpointStatus.COMPLETED:
+        raise NothingToFork("Nothing follows this checkpoint. Choose an earlier one.")
+    before = store.load(checkpoint)
+    after = before if state is None else dict(state)
+    run = _start(order, after, next_step=next_step, parent=checkpoint, before=before)
+    Run.objects.filter(pk=run.pk).update(forked_from=checkpoint, reason=reason)
+    name = by.get_full_name() or by.get_username()
+    words = f"Forked by {name} from {checkpoint.shown_id}, at step {next_step}: {reason}"
+    log.append(order.thread_id, run.pk, [_line(words, step=next_step, edited=state is not None)])
+    return run
+
+
+def suspend(order_id: uuid.UUID, *, by: User) -> None:
+    """Ask a run that works or waits for a worker to stop at its next step boundary. Raises RunEnded where there is nothing to stop."""
+    name = by.get_full_name() or by.get_username()
+    live_runs = Run.objects.filter(work_order=order_id, status__in=[PENDING, RUNNING])
+    if not live_runs.update(suspend_by=name[:150]):
+        raise RunEnded("This work order does not run at the moment, so there is nothing to suspend.")
+
+
 def _start(
     order: WorkOrder,
-    *,
     state: dict[str, Any],
+    *,
     next_step: str,
     parent: Checkpoint | None,
     before: dict[str, Any] | None,
     retry_of: Run | None = None,
+    stops: Mapping[str, list[str]] | None = None,
 ) -> Run:
     """A new run at a step, with the checkpoint it starts from. Call inside a transaction."""
-    run = Run.objects.create(thread=order.thread, work_order=order, definition=order.definition, retry_of=retry_of, due_at=timezone.now())
+    run = Run.objects.create(
+        thread=order.thread, work_order=order, definition=order.definition, retry_of=retry_of, due_at=timezone.now(), **(stops or {})
+    )
     steps = order.definition.steps
-    kept = {key: parent.metadata[key] for key in (*record.CARRIED, "outputs") if key in parent.metadata} if parent else {}
+    carried = (*record.CARRIED, "outputs", *(["scope"] if retry_of else []))  # a retry is the same execution: what is recorded holds
+    kept = {key: parent.metadata[key] for key in carried if key in parent.metadata} if parent else {}
     entry = Entry(
         status=CheckpointStatus.ACTIVE,
         next_step=next_step,
@@ -219,7 +293,8 @@ def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[st
         raise PauseClosed(f"{run.shown_id} no longer waits for an answer")
     before = store.load(pause.checkpoint)
     words = feedback if action == sequence.REVISE else ""
-    state = {**before, "revision_feedback": words, "decided": {**before.get("decided", {}), pause.step: action}}
+    verdict = {} if pause.phase in STOPS else {pause.step: action}
+    state = {**before, "revision_feedback": words, "decided": {**before.get("decided", {}), **verdict}}
     checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE)
     lines = [_line(f"Workflow resumed with decision: {action}", step=pause.step, by=by)]
     if action == sequence.REVISE:
@@ -284,9 +359,11 @@ def _cancelled_checkpoint(run: Run, head: Checkpoint) -> Checkpoint | None:
 def _after_answer(pause: Pause, state: dict[str, Any], before: dict[str, Any], *, next_step: str, status: CheckpointStatus) -> Checkpoint:
     steps = pause.run.definition.steps
     kept = {key: value for key, value in pause.checkpoint.metadata.items() if key != "blocking_reason"}
+    if pause.phase == BEFORE:
+        kept["cleared"] = next_step  # asked about already: the step begins now
     entry = Entry(
         status=status,
-        node_id=pause.step,
+        node_id=pause.checkpoint.node_id,
         next_step=next_step,
         loop_num=pause.checkpoint.loop_num,
         completed_nodes=sequence.completed(steps, next_step),

@@ -12,14 +12,15 @@ import signal
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.utils import timezone
 
-from checkpoints import codec, store
+from checkpoints import store
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl import services
 from hitl.models import Decision, Ledger, Via
@@ -132,10 +133,20 @@ def branch(state: State, context: Context) -> Outcome:
 def loop(state: State, context: Context) -> Outcome:
     """Goes to itself until it has run `loops` times since somebody else's step."""
     rounds = state.get("rounds", 0) + 1
-    times = int(context.config.get("loops") or context.order.input["loops"])
+    times = int(context.order.input["loops"])
     if rounds < times:
         return Go(update={**effect(state, context), "rounds": rounds}, to=context.step)
     return Go(update={**effect(state, context), "rounds": 0}, report=Report(content=f"{times} rounds"))
+
+
+@step("model.flow")
+def flow(state: State, context: Context) -> Outcome:
+    """Fails as often as FAILURES says, then goes to itself until it has run `loops` times."""
+    outcome = fail(state, context)
+    assert isinstance(outcome, Go)
+    rounds = state.get("rounds", 0) + 1
+    again = rounds < int(str(context.config["loops"]))
+    return replace(outcome, update={**outcome.update, "rounds": rounds if again else 0}, to=context.step if again else None)
 
 
 @step("model.end")
@@ -185,7 +196,7 @@ def work_off() -> None:
 
 
 def latest_run(order_id: uuid.UUID) -> Run:
-    return Run.objects.filter(work_order=order_id).latest("id")
+    return Run.objects.select_related("work_order").get(pk=WorkOrder.objects.values_list("latest_run", flat=True).get(pk=order_id))
 
 
 def finish_order(order_id: uuid.UUID, by: User) -> None:
@@ -204,10 +215,8 @@ def finish_order(order_id: uuid.UUID, by: User) -> None:
 
 def insist(operation: Callable[[], object]) -> None:
     """A person whose answer was not acknowledged gives it again, and is content to read that it was taken."""
-    try:
+    with suppress(AlreadyAnswered, RunEnded):
         operation()
-    except (AlreadyAnswered, RunEnded):
-        pass
 
 
 # -- what must be the same whatever happened in between ------------------------------------------------------------------------------
@@ -217,9 +226,8 @@ def story(order_id: uuid.UUID) -> dict[str, Any]:
     """All that a person could tell about an order, without ids, times and log lines. Also checks what holds at any moment."""
     order = WorkOrder.objects.shown().get(pk=order_id)
     names: dict[str, str] = {}
-    for number, run in enumerate(Run.objects.filter(work_order=order).order_by("id"), start=1):
+    for number, run in enumerate(Run.objects.filter(work_order=order).order_by("created_at"), start=1):
         names[run.shown_id] = f"run {number}"
-    check_thread(order)
 
     def nameless(keys: list[str]) -> list[str]:
         return [names[key.split("/")[0]] + key[key.index("/") :] for key in keys]
@@ -233,24 +241,18 @@ def story(order_id: uuid.UUID) -> dict[str, Any]:
     done = [key for key in EFFECTS if key.split("/")[0] in names]
     return {
         "status": (order.status, order.phase, order.current_step),
-        "runs": list(Run.objects.filter(work_order=order).order_by("id").values_list("status", "failure_code", "error")),
+        "runs": list(Run.objects.filter(work_order=order).order_by("created_at").values_list("status", "failure_code", "error")),
         "state": {**state, "results": nameless(results)},
         "effects": sorted(nameless(done)),
-        "checkpoints": list(
-            Checkpoint.objects.filter(thread=order.thread_id)
-            .order_by("id")
-            .values_list("status", "node_id", "next_step", "loop_num", "completed_nodes", "total_nodes", "digest")
-        )
-        if len(results) == 0
-        else list(
-            Checkpoint.objects.filter(thread=order.thread_id)
-            .order_by("id")
-            .values_list("status", "node_id", "next_step", "loop_num", "completed_nodes", "total_nodes")
+        "checkpoints": [
+            (at.status, at.node_id, at.next_step, at.loop_num, at.completed_nodes, at.total_nodes) for at in check_thread(order)
+        ],
+        "pauses": list(
+            Pause.objects.filter(run__work_order=order).order_by("opened_at").values_list("step", "revision", "status", "content")
         ),
-        "pauses": list(Pause.objects.filter(run__work_order=order).order_by("id").values_list("step", "revision", "status", "content")),
         "decisions": list(
             Decision.objects.filter(pause__run__work_order=order)
-            .order_by("id")
+            .order_by("position")
             .values_list("action", "feedback", "decided_by__username", "revision")
         ),
         "events": facts(order.thread_id),
@@ -268,20 +270,26 @@ def facts(thread_id: uuid.UUID) -> list[tuple[str, str]]:
     return found
 
 
-def check_thread(order: WorkOrder) -> None:
-    """What holds for every order at every moment: a log without gaps, a chain of checkpoints, one answer per answered pause."""
+def check_thread(order: WorkOrder) -> list[Checkpoint]:
+    """What holds for every order at every moment: a log without gaps, a chain of checkpoints, one answer per answered pause.
+
+    Returns the chain from its first checkpoint on: ids of several processes tell no order.
+    """
     seqs = list(Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("seq", flat=True))
     assert seqs == list(range(1, Thread.objects.get(pk=order.thread_id).last_seq + 1)), seqs
-    chain, at = [], order.thread.head
+    chain: list[Checkpoint] = []
+    at = order.thread.head
     while at is not None:
-        chain.append(at.pk)
+        chain.insert(0, at)
         at = at.parent
-    assert sorted(chain) == sorted(Checkpoint.objects.filter(thread=order.thread_id).values_list("pk", flat=True)), "a branch in the history"
+    found = Checkpoint.objects.filter(thread=order.thread_id).values_list("pk", flat=True)
+    assert {at.pk for at in chain} == set(found), "a branch in the history"
     for pause in Pause.objects.filter(run__work_order=order).prefetch_related("decisions"):
         assert len(pause.decisions.all()) == (pause.status != "open"), pause.status
     live = Run.objects.filter(work_order=order).exclude(status__in=ENDED)
     assert len(live) <= 1
     assert Pause.objects.open().filter(run__work_order=order).count() == sum(run.status == PAUSED for run in live)
+    return chain
 
 
 def check_ledgers() -> None:
@@ -308,7 +316,7 @@ def child_environment(**more: str) -> dict[str, str]:
 
 
 def die_in_turn(operation: str, ids: list[str]) -> None:
-    """In a child: do an operation on each order in a process of its own, the n-th of which ends at its n-th moment. Prints exit codes."""
+    """In a child: do an operation on each order in a process of its own, the n-th of which ends at its n-th moment; print exit codes."""
     codes = []
     for number, each in enumerate(ids, start=1):
         pid = os.fork()
@@ -336,7 +344,3 @@ OPERATIONS: dict[str, Callable[[uuid.UUID], None]] = {"advance": advance_order, 
 
 def make(template: str, *, by: User, team: Group | None, title: str = "", input: dict[str, Any] | None = None) -> WorkOrder:
     return runs.submit(template, by=by, team=team, title=title, input=input or {})
-
-
-def digest_of(value: Any) -> str:
-    return codec.digest(codec.encode(value))

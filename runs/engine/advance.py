@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import logging
+import random
+import threading
 import time
 import uuid
 from typing import Any
@@ -13,12 +15,13 @@ from django.utils import timezone
 
 from checkpoints import codec, reducers, store
 from runs import workflows as workflows  # registers the step functions
-from runs.engine import context, lease, record
+from runs.engine import context, interruptions, lease, record, timed
 from runs.engine.context import Held
 from runs.models import Run
 from runs.states import LeaseLost
 from runs.workflows import sequence
-from runs.workflows.base import Ask, Done, Go, Outcome, Stopped, find
+from runs.workflows.base import Ask, Done, Go, Outcome, StepFailed, Stopped, find
+from runs.workflows.sequence import FrozenStep
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +53,7 @@ def _hold(run_id: uuid.UUID) -> Held:
     assert run.thread.head is not None  # `submit` writes both with the run
     assert run.work_order is not None
     held = Held(run=run, epoch=run.epoch, steps=run.definition.steps, order=run.work_order, head=run.thread.head, state={})
-    held.reducers = run.definition.reducers
+    held.reducers, held.thread_ident = run.definition.reducers, threading.get_ident()
     try:
         held.state = store.load(held.head)
     except store.CheckpointDamaged as error:  # an error, never a silent fresh start (C24)
@@ -61,30 +64,62 @@ def _hold(run_id: uuid.UUID) -> Held:
 
 def _take_step(held: Held, *, ends: float) -> bool:
     """Run one step and record what it answered. True when another step follows."""
-    outcome = _call(held)
-    if isinstance(outcome, Exception):
-        record.failed(held, outcome)
-        return False
+    outcome = _outcome(held)
     try:
-        return _record(held, outcome, stay=time.monotonic() < ends)
+        if not isinstance(outcome, Exception):
+            return _record(held, outcome, stay=time.monotonic() < ends)
     except (codec.NotJson, reducers.MergeFailed, sequence.UnknownName) as error:
         logger.warning("%s: %s", held.run.shown_id, error)
         record.failed(held, error)
         return False
+    _failed(held, outcome)
+    return False
 
 
-def _call(held: Held) -> Outcome | Exception:
-    """The step's outcome, or the error it ended with. No transaction is open here."""
-    name = held.head.next_step
+def _failed(held: Held, error: Exception) -> None:
+    """Try again later where the step's policy says so; else the run ends."""
+    retry = _frozen(held).get("retry") if held.head.next_step else None
+    tries = held.run.attempts + 1
+    if retry is not None and sequence.worth_retrying(retry, error, tries):
+        jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
+        record.again(held, error, seconds=sequence.retry_delay(tries, base=retry["base"], cap=retry["cap"], jitter=jitter))
+    else:
+        record.failed(held, error)
+
+
+def _frozen(held: Held) -> FrozenStep:
+    return sequence.named(held.steps, held.head.next_step)
+
+
+def _outcome(held: Held) -> Outcome | Exception:
+    """What the step at hand answers: asked of a person first where the run says so, passed over where its condition holds."""
     try:
-        step = sequence.named(held.steps, name)
+        step = _frozen(held)
+        if step["name"] in held.run.interrupt_before and held.head.metadata.get("cleared") != step["name"]:
+            return interruptions.before(step)
+        held.passing_over = interruptions.skips(step, held.state)
+        if held.passing_over:
+            return _checked(held, interruptions.skip(held.steps, step))
+        interruptions.guard_loops(step, context.loop_num(held.head, step["name"]))
+    except (sequence.UnknownName, StepFailed, ValueError) as error:  # a definition that cannot be followed ends its run, with words
+        return error
+    outcome = _call(held, step)
+    if isinstance(outcome, Go | Done):
+        return interruptions.after(held.run, step, outcome)
+    return outcome
+
+
+def _call(held: Held, step: FrozenStep) -> Outcome | Exception:
+    """The step's outcome, or the error it ended with. No transaction is open here."""
+    try:
         with context.opened(held, step) as opened:
-            outcome = find(step["function"])(copy.deepcopy(held.state), opened)
-        return _checked(held, sequence.conclude(held.steps, name, outcome))
+            function = find(step["function"])
+            outcome = timed.call(held, step.get("timeout"), lambda: function(copy.deepcopy(held.state), opened))
+        return _checked(held, sequence.conclude(held.steps, step["name"], outcome))
     except Stopped:
         raise
     except Exception as error:  # the one place: whatever a step raises ends in its run's record
-        logger.exception("step %s of %s failed", name, held.run.shown_id)
+        logger.exception("step %s of %s failed", step["name"], held.run.shown_id)
         return error
 
 
@@ -108,7 +143,11 @@ def _checked(held: Held, outcome: Any) -> Outcome:
 def _record(held: Held, outcome: Outcome, *, stay: bool) -> bool:
     match outcome:
         case Go():
-            record.go(held, outcome, stay=stay)
+            try:
+                record.go(held, outcome, stay=stay)
+            except record.Suspended as wish:
+                record.ask(held, interruptions.suspended(_frozen(held), outcome, by=wish.by))
+                return False
             held.handed_back = not stay
             return True
         case Ask():

@@ -21,19 +21,22 @@ from runs.states import MOVES, RUNNING
 Facts = Sequence[tuple[EventKind, Mapping[str, Any]]]
 
 
-def write(run: Run, epoch: int, fields: Mapping[str, Any], facts: Facts, checkpoint: Checkpoint | None = None) -> bool:
+def write(
+    run: Run, epoch: int, fields: Mapping[str, Any], facts: Facts, checkpoint: Checkpoint | None = None, *, unless_suspended: bool = False
+) -> bool:
     """Write all of it, or nothing and False where the claim of `epoch` no longer holds.
 
     Args:
         fields: what changes on the run's row; a status among them must be a move from running.
         facts: the events, at least one; they get consecutive numbers and are announced after the commit.
         checkpoint: unsaved, from `store.build`; it becomes the thread's head.
+        unless_suspended: write nothing either where a person wants the run suspended; asking so costs no statement.
     """
     assert "status" not in fields or fields["status"] in MOVES[RUNNING], fields["status"]
     now = timezone.now()
     events = [Event(thread_id=run.thread_id, run_id=run.pk, kind=kind, data=dict(data), at=now) for kind, data in facts]
     insert = _one_statement if connection.vendor == "postgresql" else _one_transaction
-    last = insert(run, epoch, fields, events, checkpoint)
+    last = insert(run, epoch, fields, events, checkpoint, unless_suspended)
     if last is None:
         return False
     for number, event in enumerate(events, start=last - len(events) + 1):
@@ -42,14 +45,17 @@ def write(run: Run, epoch: int, fields: Mapping[str, Any], facts: Facts, checkpo
     return True
 
 
-def _one_statement(run: Run, epoch: int, fields: Mapping[str, Any], events: list[Event], checkpoint: Checkpoint | None) -> int | None:
+def _one_statement(
+    run: Run, epoch: int, fields: Mapping[str, Any], events: list[Event], checkpoint: Checkpoint | None, unless_suspended: bool
+) -> int | None:
     """One data-modifying CTE. It locks the run's row first, then the thread's, like every other writer."""
     sets, set_values = _columns(Run, fields)
     kept, head, kept_values = _checkpoint_part(checkpoint)
+    free = " AND suspend_by = ''" if unless_suspended else ""
     sql = f"""
         WITH held AS (
             UPDATE runs_run SET {", ".join(f"{name} = %s" for name in sets)}
-            WHERE id = %s AND status = 'running' AND epoch = %s RETURNING id
+            WHERE id = %s AND status = 'running' AND epoch = %s{free} RETURNING id
         ), numbered AS (
             UPDATE checkpoints_thread SET last_seq = last_seq + %s{head}
             WHERE id = %s AND EXISTS (SELECT 1 FROM held) RETURNING last_seq
@@ -81,8 +87,11 @@ def _checkpoint_part(checkpoint: Checkpoint | None) -> tuple[str, str, list[Any]
 
 
 @transaction.atomic
-def _one_transaction(run: Run, epoch: int, fields: Mapping[str, Any], events: list[Event], checkpoint: Checkpoint | None) -> int | None:
-    if not Run.objects.held(run.pk, epoch).update(**fields):
+def _one_transaction(
+    run: Run, epoch: int, fields: Mapping[str, Any], events: list[Event], checkpoint: Checkpoint | None, unless_suspended: bool
+) -> int | None:
+    held = Run.objects.held(run.pk, epoch)
+    if not (held.filter(suspend_by="") if unless_suspended else held).update(**fields):
         return None
     first = Thread.objects.next_seq(run.thread_id, len(events))
     for number, event in enumerate(events, start=first):

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 
 from checkpoints import codec, log, store
-from checkpoints.models import Checkpoint, EventKind
+from checkpoints.models import Checkpoint, EventKind, Memo
 from runs.models import Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
-from runs.workflows.base import Context, Order, Stopped
+from runs.workflows.base import Context, Order, StepFailed, Stopped
 from runs.workflows.sequence import FrozenStep
 
 CHECK_EVERY = 0.5
@@ -34,14 +35,48 @@ class Held:
     head: Checkpoint
     state: dict[str, Any]
     checked_at: float = 0.0
+    deadline: float = float("inf")
+    """On the monotonic clock: when the step's time is up."""
+    thread_ident: int = 0
     reducers: Mapping[str, str] = field(default_factory=dict)
     """State key → reducer, as the definition says."""
+    passing_over: bool = False
+    """The step at hand is skipped by its condition."""
     handed_back: bool = False
     """The time slice is over: the run is pending again and wants another task."""
+
+    @property
+    def key(self) -> str:
+        """Names this execution of the step: the same at every try, also by another worker or by the run that retries a failed one."""
+        name = self.head.next_step
+        return str(self.head.metadata.get("scope") or f"{self.run.shown_id}/{name}/{loop_num(self.head, name)}")
+
+    def once(self, key: str, function: Callable[[], Any]) -> Any:
+        """See `runs.workflows.base.Once`."""
+        foreign = threading.get_ident() != self.thread_ident
+        try:
+            return self._recorded(key, function)
+        finally:
+            if foreign:  # a thread of the step's own: nobody else would close its connection
+                connection.close()
+
+    def _recorded(self, key: str, function: Callable[[], Any]) -> Any:
+        found = Memo.objects.filter(scope=self.key, key=key).first()
+        if found is not None:
+            return found.value[0]
+        value = function()
+        codec.check(value, f"once[{key}]")
+        with transaction.atomic(durable=True):
+            self._require()
+            memo = Memo(thread_id=self.run.thread_id, scope=self.key, key=key, value=[value])
+            Memo.objects.bulk_create([memo], ignore_conflicts=True)
+        return Memo.objects.get(scope=self.key, key=key).value[0]  # of two threads the first to record wins
 
     def check(self) -> None:
         """Raise Stopped when the run was cancelled or taken over; asks the database at most every CHECK_EVERY seconds."""
         now = time.monotonic()
+        if now > self.deadline:
+            raise StepFailed("The step took longer than it may.", code="timeout")
         if now - self.checked_at < CHECK_EVERY:
             return
         self.checked_at = now
@@ -74,10 +109,11 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             run_id=held.run.shown_id,
             step=step["name"],
             loop_num=number,
-            key=f"{held.run.shown_id}/{step['name']}/{number}",
+            key=held.key,
             config=step["config"],
             order=order,
             log=held.write_log,
+            once=held.once,
             check=held.check,
             workspace=workspace,
         )

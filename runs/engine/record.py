@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from django.db import transaction
@@ -12,6 +13,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
 from runs.engine import commit, lease
 from runs.engine.context import Held, loop_num
+from runs.engine.interruptions import BEFORE
 from runs.models import Pause, Run
 from runs.states import COMPLETED, FAILED, PAUSED, PENDING, FailureCode, LeaseLost
 from runs.workflows import sequence
@@ -20,9 +22,11 @@ from runs.workflows.base import Ask, Commit, Done, Go, Report, StepFailed
 Facts = list[tuple[EventKind, dict[str, Any]]]
 OUTPUTS = ("git_commit_count", "github_pull_request_url")
 """State keys that lists and the API show; copied to the checkpoint's metadata so that no state is loaded for them."""
+KNOWN = (StepFailed, codec.NotJson, reducers.MergeFailed, store.CheckpointDamaged)
+"""Errors whose words are for people, and that bring a code."""
 CARRIED = ("git", "loops", "last_pause")
 """Metadata that each checkpoint takes over from its parent."""
-FREE: dict[str, Any] = {"lease_owner": "", "lease_until": None, "lost_attempts": 0}
+FREE: dict[str, Any] = {"lease_owner": "", "lease_until": None, "lost_attempts": 0, "attempts": 0}
 
 
 def begin(held: Held) -> None:
@@ -44,32 +48,50 @@ def starting(head: Checkpoint) -> Facts:
     ]
 
 
+class Suspended(Exception):
+    """A person wants the run to stop at this step boundary; nothing was written. `by` names them."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__(by)
+        self.by = by
+
+
 def go(held: Held, outcome: Go, *, stay: bool) -> None:
-    """The step is done and another follows: in this time slice (`stay`), or when a worker takes the run up again."""
+    """The step is done and another follows: in this time slice (`stay`), or when a worker takes the run up again. Raises Suspended."""
     now = timezone.now()
-    fields = {"lease_until": lease.until(now), "lost_attempts": 0} if stay else {"status": PENDING, "due_at": now, **FREE}
-    step, to = held.head.next_step, outcome.to or ""
+    fields = {"lease_until": lease.until(now), "lost_attempts": 0, "attempts": 0} if stay else {"status": PENDING, "due_at": now, **FREE}
+    to = outcome.to or ""
     checkpoint, state = _checkpoint(held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step=to)
-    _write(held, fields, [_completed(step), created(checkpoint), *(starting(checkpoint) if stay else [])], checkpoint)
-    held.head, held.state = checkpoint, state
+    facts = [_completed(held), created(checkpoint), *(starting(checkpoint) if stay else [])]
+    if not commit.write(held.run, held.epoch, fields, facts, checkpoint, unless_suspended=True):
+        by = Run.objects.held(held.run.pk, held.epoch).values_list("suspend_by", flat=True).first()
+        raise Suspended(by) if by else _lost(held)
+    held.head, held.state, held.run.attempts = checkpoint, state, 0
 
 
 @transaction.atomic(durable=True)
 def ask(held: Held, outcome: Ask) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
-    step = sequence.named(held.steps, held.head.next_step)
-    waiting = {"blocking_reason": step["pause_phase"], "last_pause": step["pause_phase"]}
-    checkpoint, _ = _checkpoint(held, outcome.update, outcome.commit, status=CheckpointStatus.PENDING_INPUT, next_step="", metadata=waiting)
-    pause = _pause(held, outcome, checkpoint, step)
-    asked = {"pause_id": pause.shown_id, "prompt": pause.question, "phase": pause.phase, "revision": pause.revision, "step": step["name"]}
+    waiting = {"blocking_reason": outcome.phase, "last_pause": outcome.phase}
+    checkpoint, _ = _checkpoint(
+        held,
+        outcome.update,
+        outcome.commit,
+        status=CheckpointStatus.PENDING_INPUT,
+        next_step="",
+        metadata=waiting,
+        ran=outcome.phase != BEFORE,
+    )
+    pause = _pause(held, outcome, checkpoint)
+    asked = {"pause_id": pause.shown_id, "prompt": pause.question, "phase": pause.phase, "revision": pause.revision, "step": pause.step}
     facts: Facts = [
-        _completed(step["name"]),
+        *([_completed(held)] if outcome.phase != BEFORE else []),
         (EventKind.APPROVAL_REQUESTED, asked),
         created(checkpoint),
         (EventKind.RUN_PAUSED, {"pause_id": pause.shown_id, "phase": pause.phase}),
-        _line("Workflow paused", step["name"], phase=pause.phase, work_order_id=held.order.shown_id),
+        _line("Workflow paused", pause.step, phase=pause.phase, work_order_id=held.order.shown_id),
     ]
-    _write(held, {"status": PAUSED, **FREE}, facts, checkpoint)
+    _write(held, {"status": PAUSED, **FREE, "suspend_by": ""}, facts, checkpoint)
     pause.save(force_insert=True)
     live.inbox_hint_on_commit()
     return pause
@@ -80,7 +102,7 @@ def done(held: Held, outcome: Done) -> None:
     step = held.head.next_step
     checkpoint, _ = _checkpoint(held, outcome.update, outcome.commit, status=CheckpointStatus.COMPLETED, next_step="")
     facts: Facts = [
-        _completed(step),
+        _completed(held),
         _line("Workflow completed", step),
         (EventKind.RUN_COMPLETED, {"status": "success"}),
         created(checkpoint),
@@ -88,11 +110,22 @@ def done(held: Held, outcome: Done) -> None:
     _write(held, {"status": COMPLETED, "ended_at": timezone.now(), **FREE}, facts, checkpoint)
 
 
+def again(held: Held, error: Exception, *, seconds: float) -> None:
+    """The step failed and is tried again after so many seconds, by whoever is free then."""
+    tries = held.run.attempts + 1
+    words = f"{_words(error)} Tried {tries} time{'s' if tries > 1 else ''}; again in {seconds:.0f} s."
+    due = timezone.now() + dt.timedelta(seconds=seconds)
+    _write(held, {"status": PENDING, "due_at": due, **FREE, "attempts": tries}, [_line(words, held.head.next_step, level="warning")])
+
+
+def _words(error: Exception) -> str:
+    return codec.readable(str(error) if isinstance(error, KNOWN) else f"{type(error).__name__}: {error}")
+
+
 def failed(held: Held, error: Exception) -> None:
     """The step failed: the run ends, its state and the step it stopped at are kept for a retry."""
-    known = isinstance(error, StepFailed | codec.NotJson | reducers.MergeFailed | store.CheckpointDamaged)
-    code = error.code[:64] if known else FailureCode.STEP_ERROR  # type: ignore[attr-defined]
-    words = codec.readable(str(error) if known else f"{type(error).__name__}: {error}")
+    code = error.code[:64] if isinstance(error, KNOWN) else FailureCode.STEP_ERROR
+    words = _words(error)
     fields = {"status": FAILED, "error": words, "failure_code": code, "ended_at": timezone.now(), **FREE}
     state = None if isinstance(error, store.CheckpointDamaged) else held.state
     facts, checkpoint = ending(held.run, held.head, state, code=code, words=words)
@@ -108,7 +141,8 @@ def ending(run: Run, head: Checkpoint, state: dict[str, Any] | None, *, code: st
     facts: Facts = [_line(words, step, level="error"), (EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": step})]
     if state is None:
         return facts, None
-    checkpoint = _failed_checkpoint(run, head, state, {"error": words, "failure_code": code})
+    scope = head.metadata.get("scope") or f"{run.shown_id}/{step}/{loop_num(head, step)}"
+    checkpoint = _failed_checkpoint(run, head, state, {"error": words, "failure_code": code, "scope": scope})
     return [*facts, created(checkpoint)], checkpoint
 
 
@@ -140,11 +174,15 @@ def created(checkpoint: Checkpoint) -> tuple[EventKind, dict[str, Any]]:
 
 def _write(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None = None) -> None:
     if not commit.write(held.run, held.epoch, fields, facts, checkpoint):
-        raise LeaseLost(f"{held.run.shown_id} was cancelled or taken over; nothing of epoch {held.epoch} was written")
+        raise _lost(held)
 
 
-def _completed(step: str) -> tuple[EventKind, dict[str, Any]]:
-    return EventKind.STEP_COMPLETED, {"step": step}
+def _lost(held: Held) -> LeaseLost:
+    return LeaseLost(f"{held.run.shown_id} was cancelled or taken over; nothing of epoch {held.epoch} was written")
+
+
+def _completed(held: Held) -> tuple[EventKind, dict[str, Any]]:
+    return EventKind.STEP_COMPLETED, {"step": held.head.next_step, **({"skipped": True} if held.passing_over else {})}
 
 
 def _line(message: str, step: str, level: str = "info", **data: Any) -> tuple[EventKind, dict[str, Any]]:
@@ -152,7 +190,14 @@ def _line(message: str, step: str, level: str = "info", **data: Any) -> tuple[Ev
 
 
 def _checkpoint(
-    held: Held, update: Any, code: Commit | None, *, status: CheckpointStatus, next_step: str, metadata: dict[str, Any] | None = None
+    held: Held,
+    update: Any,
+    code: Commit | None,
+    *,
+    status: CheckpointStatus,
+    next_step: str,
+    metadata: dict[str, Any] | None = None,
+    ran: bool = True,
 ) -> tuple[Checkpoint, dict[str, Any]]:
     """The unsaved checkpoint after a step, and its state: the update merged by the workflow's reducers."""
     step = held.head.next_step
@@ -161,16 +206,18 @@ def _checkpoint(
     kept = {key: held.head.metadata[key] for key in CARRIED if key in held.head.metadata}
     entry = Entry(
         status=status,
-        node_id=step,
+        node_id=step if ran else held.head.node_id,
         next_step=next_step,
-        loop_num=number,
-        completed_nodes=sequence.completed(held.steps, next_step or sequence.following(held.steps, step)),
+        loop_num=number if ran else held.head.loop_num,
+        completed_nodes=sequence.completed(held.steps, next_step or sequence.following(held.steps, step))
+        if ran
+        else held.head.completed_nodes,
         total_nodes=len(held.steps),
         metadata={
             **kept,
             **(metadata or {}),
             **({"git": _git(code)} if code else {}),
-            "loops": {**kept.get("loops", {}), step: number},
+            "loops": {**kept.get("loops", {}), **({step: number} if ran else {})},
             "outputs": {key: state[key] for key in OUTPUTS if key in state},
         },
     )
@@ -182,7 +229,7 @@ def _git(commit: Commit) -> dict[str, str]:
     return {"commit": commit.sha, "base": commit.base, "bundle": store.put_blob(commit.bundle) if commit.bundle else ""}
 
 
-def _pause(held: Held, outcome: Ask, checkpoint: Checkpoint, step: sequence.FrozenStep) -> Pause:
+def _pause(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
     report: Report = outcome.report
     content = codec.readable(report.content)
     patch = store.put_blob(codec.readable(report.patch).encode()) if report.patch else ""
@@ -191,15 +238,15 @@ def _pause(held: Held, outcome: Ask, checkpoint: Checkpoint, step: sequence.Froz
     return Pause(
         run=held.run,
         checkpoint=checkpoint,
-        step=step["name"],
-        phase=step["pause_phase"],
+        step=held.head.next_step,
+        phase=outcome.phase,
         question=codec.readable(outcome.question)[:300],
         content=content,
         patch_digest=patch,
         facts=facts,
         effects=[codec.readable(effect) for effect in report.effects],
         content_digest=codec.digest(codec.encode([content, patch, facts])),
-        revision=Pause.objects.filter(run=held.run, step=step["name"]).count() + 1,
+        revision=Pause.objects.filter(run=held.run, step=held.head.next_step, phase=outcome.phase).count() + 1,
         max_revisions=outcome.max_revisions,
         ways=dict(outcome.ways),
         labels=dict(outcome.labels),

@@ -83,6 +83,8 @@ class Ask:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Button texts of answers beyond approve, revise and cancel."""
     max_revisions: int = 3
+    phase: str = ""
+    """What the run is said to wait for, e.g. `awaiting_plan_approval`."""
     commit: Commit | None = None
 
 
@@ -165,6 +167,15 @@ class Log(Protocol):
     def __call__(self, message: str, *, level: str = "info", **data: Any) -> None: ...
 
 
+class Once(Protocol):
+    """Gives the recorded result of `key`, or calls `function` and records what it gives (a JSON value).
+
+    Safe from several threads of one step. A crash between the call and its record lets `function` run again: hand it `Context.key`.
+    """
+
+    def __call__(self, key: str, function: Callable[[], Any]) -> Any: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Context:
     """What a step may know and use besides its state."""
@@ -179,6 +190,8 @@ class Context:
     """The step template's configuration, frozen with the order."""
     order: Order
     log: Log
+    once: Once
+    """`once("charge", charge_card)`: the result is recorded in a commit of its own and never computed again for this execution."""
     check: Callable[[], None]
     """Raise `Stopped` when the run was cancelled or taken over. Call it between pieces of long work."""
     workspace: Workspace

@@ -28,6 +28,19 @@ class Choice(TypedDict):
     """The step it leads to."""
 
 
+class Retry(TypedDict):
+    """How a failing step is tried again."""
+
+    attempts: int
+    """Tries in all, from 1: no second one."""
+    base: float
+    """Seconds before the first retry at most; doubles with each."""
+    cap: float
+    """Seconds before any retry at most."""
+    errors: list[str]
+    """Codes of `StepFailed` or names of exception classes that are worth another try; `*` is any."""
+
+
 class FrozenStep(TypedDict):
     """One step of a work order, as it was when the order was made."""
 
@@ -43,7 +56,16 @@ class FrozenStep(TypedDict):
     revise_to: str
     choices: list[Choice]
     max_revisions: int
+    retry: NotRequired[Retry]
+    timeout: NotRequired[float | None]
+    """Seconds one try may take; None is without limit."""
+    skip_when: NotRequired[dict[str, object] | None]
+    """JSON Schema: the step is passed over when the state fits it."""
+    max_loops: NotRequired[int]
+    """How often the step may run in one run."""
     effects: NotRequired[list[str]]
+    fingerprint: NotRequired[str]
+    """What the step function did when the order was made; missing or "" where that is not known."""
 
 
 class UnknownName(Exception):
@@ -62,6 +84,30 @@ def following(steps: Sequence[FrozenStep], name: str) -> str:
     names = [step["name"] for step in steps]
     position = names.index(named(steps, name)["name"]) + 1
     return names[position] if position < len(names) else ""
+
+
+def retry_delay(attempt: int, *, base: float = 2.0, cap: float = 300.0, jitter: float) -> float:
+    """Seconds to wait before try number `attempt + 1`: `jitter * min(cap, base * 2 ** (attempt - 1))`.
+
+    Args:
+        attempt: tries that failed, from 1.
+        base, cap: seconds, `0 < base <= cap`.
+        jitter: in `[0, 1)`, passed in so that a test needs no dice.
+    Raises:
+        ValueError: `attempt` is below 1.
+    Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015 ("full jitter").
+    """
+    if attempt < 1:
+        raise ValueError(f"attempt {attempt} is below 1")
+    return jitter * min(cap, base * 2.0 ** min(attempt - 1, 60))
+
+
+def worth_retrying(retry: Retry | None, error: Exception, attempts: int) -> bool:
+    """Whether a step that has failed `attempts` times is tried again after this error."""
+    if retry is None or attempts >= retry["attempts"]:
+        return False
+    names = {kind.__name__ for kind in type(error).__mro__} | {str(getattr(error, "code", ""))}
+    return "*" in retry["errors"] or bool(names & set(retry["errors"]))
 
 
 def completed(steps: Sequence[FrozenStep], next_step: str) -> int:
@@ -89,6 +135,7 @@ def conclude(steps: Sequence[FrozenStep], name: str, outcome: Outcome) -> Outcom
             report=outcome.report or Report(content=f"{step['title']} is done."),
             update=outcome.update,
             max_revisions=step["max_revisions"],
+            phase=step["pause_phase"],
             commit=outcome.commit,
         )
     if not to:

@@ -32,7 +32,13 @@ class Address:
     body: dict[str, str] = field(default_factory=dict, hash=False)
 
 
-ORDER, PAUSE, REPOSITORY, REPLY = "wo:order_id", "pse:pause_id", "repo:repository_id", {"decision": "approve", "action": "approve"}
+ORDER, PAUSE, REPOSITORY, CHECKPOINT, REPLY = (
+    "wo:order_id",
+    "pse:pause_id",
+    "repo:repository_id",
+    "ckpt:checkpoint_id",
+    {"decision": "approve", "action": "approve"},
+)
 KNOWN = {
     "": Address({"GET", "HEAD"}),
     "work-orders/": Address({"GET", "HEAD"}),
@@ -54,6 +60,8 @@ KNOWN = {
     f"{API}work-orders/<{ORDER}>/resume": Address({"POST"}, own=True, body=REPLY),
     f"{API}work-orders/<{ORDER}>/cancel": Address({"POST"}, own=True),
     f"{API}work-orders/<{ORDER}>/retry": Address({"POST"}, own=True),
+    f"{API}work-orders/<{ORDER}>/suspend": Address({"POST"}, own=True),
+    f"{API}checkpoints/<{CHECKPOINT}>/fork": Address({"POST"}, own=True, body={"reason": "why not"}),
     f"{API}pauses": Address({"GET", "HEAD"}),
     f"{API}pauses/<{PAUSE}>": Address({"GET", "HEAD"}, own=True),
     f"{API}pauses/<{PAUSE}>/decisions": Address({"POST"}, own=True, body=REPLY),
@@ -89,6 +97,7 @@ def real(paused):
         f"<{REPOSITORY}>": repository.shown_id,
         f"<{ORDER}>": paused.shown_id,
         f"<{PAUSE}>": pause_of(paused).shown_id,
+        f"<{CHECKPOINT}>": pause_of(paused).checkpoint.shown_id,
         "<slug:slug>": "writing",
     }
 
@@ -194,7 +203,9 @@ def test_owner_and_team_may_see(real, path, who, request):
 
 
 @pytest.mark.parametrize("who", ["ana", "ben"])
-@pytest.mark.parametrize("path", [path for path in OWN if "POST" in KNOWN[path].methods and not path.endswith("retry")])
+@pytest.mark.parametrize(
+    "path", [path for path in OWN if "POST" in KNOWN[path].methods and not path.endswith(("retry", "suspend", "fork"))]
+)
 def test_owner_and_team_may_answer(real, paused, path, who, request):
     """C20."""
     response = send(browser(request.getfixturevalue(who)), "POST", real(path), KNOWN[path])

@@ -85,7 +85,16 @@ class Desk:
         """Run a step and record nothing, as for a worker that is killed before its commit."""
         with self.workspace(check) as workspace:
             context = Context(
-                run_id="run_1", step="s", loop_num=1, key="k", config={}, order=self.order, log=self.log, check=check, workspace=workspace
+                run_id="run_1",
+                step="s",
+                loop_num=1,
+                key="k",
+                config={},
+                order=self.order,
+                log=self.log,
+                once=lambda key, compute: compute(),
+                check=check,
+                workspace=workspace,
             )
             return function(dict(self.state), context)
 

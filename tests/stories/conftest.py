@@ -78,8 +78,9 @@ def token(stack: Stack) -> Callable[[str], str]:
     return of
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """Closed with the file that uses it: while it is open its event loop runs, and Django refuses synchronous queries in that process."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
         yield browser

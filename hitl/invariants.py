@@ -1,0 +1,313 @@
+"""What must hold in the database at every moment, as queries that find where it does not. They read only.
+
+Each is one statement, so it sees one moment of a database that others write to: no false alarm from two reads at two times. What a
+constraint forbids is asked all the same: a constraint can be dropped, or a dump restored without it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, Exists, F, Max, Min, Model, OuterRef, Q, QuerySet, Subquery, Value, Window
+from django.db.models.functions import Coalesce, Lag
+
+from checkpoints import ids
+from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
+from hitl.models import Decision, Ledger
+from runs.models import Pause, Run, WorkOrder
+from runs.states import CANCELLED, COMPLETED, ENDED, LIVE, PAUSED, PENDING, RUNNING, PauseStatus
+from runs.workflows.sequence import CANCEL
+
+SHOWN = 20
+LATE = dt.timedelta(seconds=60)
+
+ENDS = (EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED)
+WORK = (EventKind.STEP_STARTED, EventKind.STEP_COMPLETED, EventKind.TOOL_CALL_STARTED, EventKind.TOOL_CALL_COMPLETED)
+
+Broken = QuerySet[Any] | Iterator[Any]
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """A sentence that is true of every row, and how to find the rows of which it is not."""
+
+    code: str
+    promise: str
+    """Its number in the list of promises (README)."""
+    sentence: str
+    broken: Callable[[dt.datetime], Broken]
+    """The rows that break it. What should have happened before the given time is late."""
+    deep: bool = False
+    """Reads and computes over whole tables in Python."""
+
+
+@dataclass(frozen=True)
+class Result:
+    invariant: Invariant
+    count: int
+    ids: tuple[str, ...]
+    """Shown ids of what breaks it, up to SHOWN."""
+
+
+def check(*, now: dt.datetime, late: dt.timedelta = LATE, deep: bool = False) -> Iterator[Result]:
+    """Look at all invariants, one after the other; without `deep` at those that the database can answer by itself."""
+    for invariant in INVARIANTS:
+        if deep or not invariant.deep:
+            yield _look(invariant, now - late)
+
+
+def _look(invariant: Invariant, before: dt.datetime) -> Result:
+    broken = invariant.broken(before)
+    if isinstance(broken, QuerySet):
+        rows = list(broken[: SHOWN + 1])
+        count = len(rows) if len(rows) <= SHOWN else broken.count()
+        return Result(invariant, count, tuple(_shown(row) for row in rows[:SHOWN]))
+    shown: list[str] = []
+    count = 0
+    for row in broken:
+        count += 1
+        if count <= SHOWN:
+            shown.append(_shown(row))
+    return Result(invariant, count, tuple(shown))
+
+
+def _shown(row: Model) -> str:
+    return row.shown_id if isinstance(row, ids.Shown) else str(row.pk)
+
+
+# P1: a decision is recorded at most once per pause
+
+
+def decided_twice(before: dt.datetime) -> Broken:
+    twice = Decision.objects.values("pause").annotate(count=Count("pk")).filter(count__gt=1).values("pause")
+    return Pause.objects.filter(pk__in=twice).only("pk")
+
+
+def decided_but_open(before: dt.datetime) -> Broken:
+    return Pause.objects.open().filter(Exists(Decision.objects.filter(pause=OuterRef("pk")))).only("pk")
+
+
+def answered_by_nobody(before: dt.datetime) -> Broken:
+    return Pause.objects.filter(~Exists(Decision.objects.filter(pause=OuterRef("pk"))), status=PauseStatus.ANSWERED).only("pk")
+
+
+# P3: every committed decision moves its run, and nothing waits for a worker for long
+
+
+def decided_but_not_moved(before: dt.datetime) -> Broken:
+    """A run that waits though its question is closed, or that was cancelled by a person and is not."""
+    waits = Q(pause__run__status=PAUSED) & ~Exists(Pause.objects.open().filter(run=OuterRef("pause__run")))
+    ignored = Q(action=CANCEL) & ~Q(pause__run__status=CANCELLED)
+    return Decision.objects.filter(waits | ignored).only("pk")
+
+
+def decided_without_checkpoint(before: dt.datetime) -> Broken:
+    at = {"parent": OuterRef("pause__checkpoint"), "run_id": OuterRef("pause__run"), "status": CheckpointStatus.ACTIVE}
+    return Decision.objects.exclude(action=CANCEL).filter(~Exists(Checkpoint.objects.filter(**at))).only("pk")
+
+
+def not_picked_up(before: dt.datetime) -> Broken:
+    return Run.objects.overdue(before=before).only("pk")
+
+
+def not_taken_back(before: dt.datetime) -> Broken:
+    return Run.objects.lost(now=before).only("pk")
+
+
+def latest_run_is_another(before: dt.datetime) -> Broken:
+    newer = Run.objects.filter(thread=OuterRef("thread"), pk__gt=OuterRef("latest_run"))
+    return WorkOrder.objects.filter(~Q(latest_run__work_order=F("pk")) | Exists(newer)).only("pk")
+
+
+# P4: a step's result is committed exactly once
+
+
+def _steps_done() -> QuerySet[Checkpoint]:
+    """The checkpoints that steps wrote: each carries out what its parent named.
+
+    An answer's checkpoint repeats node and loop of the one it answers, but that one names no step. A run's first one ends no step, and
+    those of failed and cancelled runs hold no result.
+    """
+    results = (CheckpointStatus.ACTIVE, CheckpointStatus.PENDING_INPUT, CheckpointStatus.COMPLETED)
+    return Checkpoint.objects.filter(parent__next_step=F("node_id"), status__in=results).exclude(node_id="")
+
+
+def step_done_twice(before: dt.datetime) -> Broken:
+    twice = _steps_done().values("run_id", "node_id", "loop_num").annotate(count=Count("pk")).filter(count__gt=1)
+    return Run.objects.filter(pk__in=twice.values("run_id")).only("pk")
+
+
+def history_forks(before: dt.datetime) -> Broken:
+    forks = Checkpoint.objects.filter(parent__isnull=False).values("run_id", "parent").annotate(count=Count("pk")).filter(count__gt=1)
+    return Run.objects.filter(pk__in=forks.values("run_id")).only("pk")
+
+
+def two_live_runs(before: dt.datetime) -> Broken:
+    live = Run.objects.filter(status__in=sorted(LIVE)).values("thread").annotate(count=Count("pk")).filter(count__gt=1)
+    return Thread.objects.filter(pk__in=live.values("thread")).only("pk")
+
+
+def end_without_result(before: dt.datetime) -> Broken:
+    completed = Q(latest_run__status=COMPLETED) & ~Q(thread__head__status=CheckpointStatus.COMPLETED)
+    waiting = Q(latest_run__status=PAUSED) & ~Q(thread__head__status=CheckpointStatus.PENDING_INPUT)
+    return WorkOrder.objects.filter(completed | waiting).only("pk")
+
+
+# P5: a run goes on from where it stopped
+
+
+def paused_without_question(before: dt.datetime) -> Broken:
+    opened = Count("pauses", filter=Q(pauses__status=PauseStatus.OPEN))
+    return Run.objects.filter(status=PAUSED).annotate(opened=opened).exclude(opened=1).only("pk")
+
+
+def question_of_working_run(before: dt.datetime) -> Broken:
+    return Pause.objects.open().filter(run__status__in=[PENDING, RUNNING]).only("pk")
+
+
+def question_is_not_the_head(before: dt.datetime) -> Broken:
+    return Pause.objects.open().exclude(checkpoint=F("run__thread__head")).only("pk")
+
+
+def head_of_another_thread(before: dt.datetime) -> Broken:
+    return Thread.objects.filter(head__isnull=False).exclude(head__thread=F("pk")).only("pk")
+
+
+def head_of_another_run(before: dt.datetime) -> Broken:
+    return WorkOrder.objects.exclude(thread__head__run_id=F("latest_run")).only("pk")
+
+
+def head_is_old(before: dt.datetime) -> Broken:
+    """By descent, not by id: ids of two hosts are in order only as far as their clocks are."""
+    return Thread.objects.filter(Exists(Checkpoint.objects.filter(parent=OuterRef("head"), thread=OuterRef("pk")))).only("pk")
+
+
+# P6: nothing is done for what was cancelled, or not approved as it is
+
+
+def went_on_unasked(before: dt.datetime) -> Broken:
+    approved = Decision.objects.filter(pause__checkpoint=OuterRef("parent")).exclude(action=CANCEL)
+    after = Checkpoint.objects.filter(parent__status=CheckpointStatus.PENDING_INPUT).exclude(status=CheckpointStatus.CANCELLED)
+    return after.filter(~Exists(approved)).only("pk")
+
+
+def went_on_cancelled(before: dt.datetime) -> Broken:
+    return Checkpoint.objects.filter(parent__status=CheckpointStatus.CANCELLED).only("pk")
+
+
+def _later(*kinds: EventKind) -> QuerySet[Event]:
+    """Events of those kinds after an event of the same run, in order."""
+    same_run = Event.objects.filter(thread=OuterRef("thread"), run_id=OuterRef("run_id"))
+    return same_run.filter(seq__gt=OuterRef("seq"), kind__in=kinds).order_by("seq")
+
+
+def worked_while_paused(before: dt.datetime) -> Broken:
+    following = Subquery(_later(EventKind.RUN_RESUMED, EventKind.RUN_CANCELLED, *WORK).values("kind")[:1])
+    unasked = Event.objects.filter(kind=EventKind.RUN_PAUSED).annotate(following=following).filter(following__in=WORK)
+    return Run.objects.filter(pk__in=unasked.values("run_id")).only("pk")
+
+
+def worked_after_end(before: dt.datetime) -> Broken:
+    return Run.objects.filter(pk__in=Event.objects.filter(Exists(_later(*WORK)), kind__in=ENDS).values("run_id")).only("pk")
+
+
+def question_of_ended_run(before: dt.datetime) -> Broken:
+    return Pause.objects.open().filter(run__status__in=sorted(ENDED)).only("pk")
+
+
+def decided_on_other_content(before: dt.datetime) -> Broken:
+    return Decision.objects.exclude(content_digest=F("pause__content_digest"), revision=F("pause__revision")).only("pk")
+
+
+# P7: waiting costs nothing
+
+
+def lease_without_work(before: dt.datetime) -> Broken:
+    return Run.objects.exclude(status=RUNNING).filter(Q(lease_until__isnull=False) | ~Q(lease_owner="")).only("pk")
+
+
+# P9: a client misses nothing and sees nothing twice
+
+
+def log_with_gaps(before: dt.datetime) -> Broken:
+    counted = Thread.objects.annotate(
+        count=Count("events"), lowest=Coalesce(Min("events__seq"), 1), highest=Coalesce(Max("events__seq"), 0)
+    )
+    return counted.exclude(count=F("last_seq"), lowest=1, highest=F("last_seq")).only("pk")
+
+
+def step_untold(before: dt.datetime) -> Broken:
+    events = Event.objects.filter(thread=OuterRef("pk"), kind=EventKind.STEP_COMPLETED)
+    done = _steps_done().filter(thread=OuterRef("pk"))
+    return Thread.objects.annotate(told=_count(events), done=_count(done)).exclude(told=F("done")).only("pk")
+
+
+def _count(rows: QuerySet[Any]) -> Coalesce:
+    """How many rows of a thread."""
+    return Coalesce(Subquery(rows.order_by().values("thread").annotate(count=Count("pk")).values("count")), 0)
+
+
+# P11: the ledger is append-only and hash-chained
+
+
+def ledger_with_gaps(before: dt.datetime) -> Broken:
+    counted = Ledger.objects.annotate(
+        count=Count("decisions"), lowest=Coalesce(Min("decisions__position"), 1), highest=Coalesce(Max("decisions__position"), 0)
+    )
+    return counted.exclude(count=F("length"), lowest=1, highest=F("length"))
+
+
+def ledger_tip_is_another(before: dt.datetime) -> Broken:
+    newest = Decision.objects.filter(ledger=OuterRef("pk")).order_by("-position").values("digest")[:1]
+    return Ledger.objects.exclude(tip=Coalesce(Subquery(newest), Value("")))
+
+
+def ledger_unlinked(before: dt.datetime) -> Broken:
+    last = Window(Lag("digest", default=Value("")), partition_by=F("ledger"), order_by=F("position").asc())
+    return Decision.objects.annotate(last=last).exclude(previous=F("last")).only("pk")
+
+
+def ledger_rewritten(before: dt.datetime) -> Broken:
+    return (decision for decision in Decision.objects.iterator(chunk_size=2000) if decision.digest != decision.compute_digest())
+
+
+INVARIANTS: tuple[Invariant, ...] = (
+    Invariant("decided_twice", "P1", "A pause has at most one decision.", decided_twice),
+    Invariant("decided_but_open", "P1", "A pause that has a decision is closed.", decided_but_open),
+    Invariant("answered_by_nobody", "P1", "A pause that counts as answered has its decision.", answered_by_nobody),
+    Invariant("ledger_with_gaps", "P2", "A ledger holds each position from 1 to its length, once.", ledger_with_gaps),
+    Invariant(
+        "decided_but_not_moved", "P3", "A run that got its answer has gone on, or ended where it was cancelled.", decided_but_not_moved
+    ),
+    Invariant("decided_without_checkpoint", "P3", "A decision to go on has its checkpoint.", decided_without_checkpoint),
+    Invariant("not_picked_up", "P3", "A run that is due is soon picked up by a worker.", not_picked_up),
+    Invariant("not_taken_back", "P3", "A run whose worker was lost is soon taken back.", not_taken_back),
+    Invariant("latest_run_is_another", "P3", "A work order's latest run is its own and its newest.", latest_run_is_another),
+    Invariant("step_done_twice", "P4", "Each execution of a step in a run has one result.", step_done_twice),
+    Invariant("history_forks", "P4", "The checkpoints of a run follow one another, one after each.", history_forks),
+    Invariant("two_live_runs", "P4", "A thread has at most one live run.", two_live_runs),
+    Invariant("end_without_result", "P4", "A completed or paused run has the checkpoint that says so.", end_without_result),
+    Invariant("paused_without_question", "P5", "A paused run has exactly one open question.", paused_without_question),
+    Invariant("question_of_working_run", "P5", "A run with an open question is paused, not at work.", question_of_working_run),
+    Invariant("question_is_not_the_head", "P5", "An open question was asked in the state its run goes on from.", question_is_not_the_head),
+    Invariant("head_of_another_thread", "P5", "A thread's head is a checkpoint of its own.", head_of_another_thread),
+    Invariant("head_of_another_run", "P5", "A thread's head was written by its latest run.", head_of_another_run),
+    Invariant("head_is_old", "P5", "No checkpoint follows a thread's head.", head_is_old),
+    Invariant("went_on_unasked", "P6", "What follows a question follows a decision that lets it go on.", went_on_unasked),
+    Invariant("went_on_cancelled", "P6", "Nothing goes on from a cancelled checkpoint.", went_on_cancelled),
+    Invariant("worked_while_paused", "P6", "Between a pause and its answer no step works.", worked_while_paused),
+    Invariant("worked_after_end", "P6", "No step of a run begins or ends after the run's end.", worked_after_end),
+    Invariant("question_of_ended_run", "P6", "A run that has ended asks nothing any more.", question_of_ended_run),
+    Invariant(
+        "decided_on_other_content", "P6", "A decision names the revision and the content that were asked about.", decided_on_other_content
+    ),
+    Invariant("lease_without_work", "P7", "Only a run at work holds a lease.", lease_without_work),
+    Invariant("log_with_gaps", "P9", "A thread's log holds each number from 1 to its last, once.", log_with_gaps),
+    Invariant("step_untold", "P9", "Each result of a step has its event.", step_untold),
+    Invariant("ledger_tip_is_another", "P11", "A ledger's tip is the digest of its newest decision.", ledger_tip_is_another),
+    Invariant("ledger_unlinked", "P11", "A decision names the digest of the one before it.", ledger_unlinked),
+    Invariant("ledger_rewritten", "P11", "A decision's digest covers what it says.", ledger_rewritten, deep=True),
+)

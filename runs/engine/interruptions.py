@@ -1,0 +1,61 @@
+"""Where a run stops or passes over a step though the step itself did not ask: interrupts, suspension, conditions, loop limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from runs.models import Run
+from runs.workflows import sequence
+from runs.workflows.base import Ask, Done, Go, Outcome, Report, StepFailed
+from runs.workflows.sequence import APPROVE, FrozenStep
+
+MAX_LOOPS = 100
+BEFORE, AFTER, SUSPENDED = "interrupted_before", "interrupted_after", "suspended"
+STOPS = frozenset({BEFORE, AFTER, SUSPENDED})
+"""Phases of pauses that no step asked for: their answer is no verdict on the step."""
+
+
+def before(step: FrozenStep) -> Ask:
+    """Asked before a step that this run is to be asked about."""
+    report = Report(content=f"The run stops here before **{step['title']}** begins. Approve to let it begin.")
+    return Ask(question=f"Waiting before {step['title']}", ways={APPROVE: step["name"]}, report=report, phase=BEFORE)
+
+
+def after(run: Run, step: FrozenStep, outcome: Go | Done) -> Outcome:
+    """Asked after a step that this run is to be asked about."""
+    if step["name"] not in run.interrupt_after:
+        return outcome
+    return _stop(step, outcome, question=f"Waiting after {step['title']}", phase=AFTER)
+
+
+def suspended(step: FrozenStep, outcome: Go, *, by: str) -> Ask:
+    """The stop at a step boundary that a person wanted."""
+    return _stop(step, outcome, question=f"Suspended by {by}", phase=SUSPENDED)
+
+
+def _stop(step: FrozenStep, outcome: Go | Done, *, question: str, phase: str) -> Ask:
+    to = outcome.to or "" if isinstance(outcome, Go) else ""
+    report = outcome.report if isinstance(outcome, Go) else None
+    shown = report or Report(content=f"**{step['title']}** is done. Approve to go on.")
+    return Ask(question=question, ways={APPROVE: to}, report=shown, update=outcome.update, phase=phase, commit=outcome.commit)
+
+
+def skips(step: FrozenStep, state: dict[str, Any]) -> bool:
+    """Whether the step's condition says to pass it over."""
+    schema = step.get("skip_when")
+    return schema is not None and Draft202012Validator(schema).is_valid(state)
+
+
+def skip(steps: Sequence[FrozenStep], step: FrozenStep) -> Go | Done:
+    to = sequence.following(steps, step["name"])
+    return Go(to=to) if to else Done()
+
+
+def guard_loops(step: FrozenStep, number: int) -> None:
+    """A step that goes to itself ends somewhere."""
+    limit = step.get("max_loops", MAX_LOOPS)
+    if number > limit:
+        raise StepFailed(f"The step {step['name']} has run {limit} times in this run, which is its limit.", code="loop_limit")

@@ -1,0 +1,52 @@
+"""A time limit for one try of a step that holds in every kind of worker pool."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.db import connection
+
+from runs.engine.context import Held
+from runs.workflows.base import StepFailed
+
+GRACE = 2.0
+"""Seconds that a step which looks at `Context.check` gets to end by itself, its subprocesses with it."""
+
+
+class TimeIsUp(BaseException):
+    """Thrown into a step that does not end: past its `except Exception`, so that it cannot go on."""
+
+
+def call(held: Held, seconds: float | None, function: Callable[[], Any]) -> Any:
+    """Call `function`, in a thread of its own where it has a time limit. Raises StepFailed(code="timeout") when the time is up.
+
+    A step that never returns is left behind with TimeIsUp thrown into it; whatever it still tries to write is refused, since the
+    run's epoch moves on.
+    """
+    if seconds is None:
+        return function()
+    held.deadline = time.monotonic() + seconds
+    box: dict[str, Any] = {}
+
+    def work() -> None:
+        try:
+            box["value"] = function()
+        except BaseException as error:  # noqa: BLE001  # carried to the caller, which knows what each means
+            box["error"] = error
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=work, name=f"step {held.head.next_step}", daemon=True)
+    thread.start()
+    thread.join(seconds + GRACE)
+    held.deadline = float("inf")
+    if thread.is_alive():
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(TimeIsUp))
+        raise StepFailed(f"The step did not end within {seconds:g} s.", code="timeout")
+    if (error := box.get("error")) is not None:
+        raise error
+    return box["value"]

@@ -1,0 +1,32 @@
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from runs import inflight
+
+
+class Command(BaseCommand):
+    help = "Whether this code still does what the runs under way were asked for. Run it before a deploy; exits with 1 where it does not."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        found = inflight.report()
+        bad = sum(line.count for line in found if line.verdict in inflight.BAD)
+        if options["json"]:
+            self.stdout.write(json.dumps({"ok": not bad, "found": [asdict(line) for line in found]}, indent=2))
+        else:
+            for line in found:
+                self.stdout.write(self._words(line))
+            self.stdout.write(f"Runs under way: {sum(line.count for line in found)}. Of them {bad} would not go on as they were meant to.")
+        if bad:
+            sys.exit(1)
+
+    def _words(self, line: inflight.Found) -> str:
+        steps = f" ({', '.join(line.steps)})" if line.steps else ""
+        more = ", …" if line.count > len(line.runs) else ""
+        return f"{line.template} {line.definition[:12]}: {line.verdict}{steps}, {line.count}: {', '.join(line.runs)}{more}"

@@ -1,0 +1,77 @@
+"""What a template step may say about failing, time, skipping and looping; checked when the template is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+
+from checkpoints.reducers import REDUCERS
+from runs.workflows.sequence import Retry
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "retry": {
+            "type": "object",
+            "properties": {
+                "attempts": {"type": "integer", "minimum": 1, "maximum": 20},
+                "base": {"type": "number", "exclusiveMinimum": 0, "maximum": 3600},
+                "cap": {"type": "number", "exclusiveMinimum": 0, "maximum": 86400},
+                "errors": {"type": "array", "items": {"type": "string", "maxLength": 100}, "maxItems": 50},
+            },
+            "required": ["attempts"],
+            "additionalProperties": False,
+        },
+        "timeout": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 86400},
+        "skip_when": {"type": ["object", "null"]},
+        "max_loops": {"type": "integer", "minimum": 1, "maximum": 100_000},
+    },
+}
+
+
+class PolicyInvalid(Exception):
+    """A policy cannot be kept. `field` names it within the step."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(text)
+        self.field = field
+
+
+def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
+    """The step's policies with everything filled in; only those it names. Raises PolicyInvalid."""
+    named = {name: step[name] for name in SCHEMA["properties"] if name in step}
+    for error in Draft202012Validator(SCHEMA).iter_errors(named):
+        raise PolicyInvalid(".".join(str(part) for part in error.absolute_path), error.message[:300])
+    if named.get("skip_when") is not None:
+        _check_condition(named["skip_when"])
+    if "retry" in named:
+        named["retry"] = _retry(named["retry"])
+    return named
+
+
+def check_reducers(rules: Any) -> None:
+    """`{state key: reducer}`; raises PolicyInvalid."""
+    if not isinstance(rules, dict) or not set(rules.values()) <= REDUCERS.keys():
+        raise PolicyInvalid("reducers", f"An object of state keys, each with one of {', '.join(REDUCERS)}.")
+
+
+def _retry(given: Mapping[str, Any]) -> Retry:
+    base = float(given.get("base", 2.0))
+    return {
+        "attempts": given["attempts"],
+        "base": base,
+        "cap": max(base, float(given.get("cap", 300.0))),
+        "errors": list(given.get("errors", ["*"])),
+    }
+
+
+def _check_condition(schema: Any) -> None:
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise PolicyInvalid("skip_when", f"No JSON Schema: {error.message[:200]}") from error
+    if "$ref" in str(schema):
+        raise PolicyInvalid("skip_when", "A condition refers to nothing outside itself: no $ref.")

@@ -1,0 +1,224 @@
+"""What a step function does, as a digest: of its own code and of all code of its package that it uses.
+
+A run keeps its meaning across a deploy only if its steps still do what they did when it was asked for. The digest is over
+syntax trees, so comments, docstrings, annotations of functions and formatting do not count. It tells too often rather than too
+seldom: code that moved to another module counts as changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import symtable
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from inspect import unwrap
+from types import ModuleType
+from typing import Any
+
+BLOCKS = (ast.If, ast.Try, ast.TryStar, ast.With, ast.For, ast.While)
+"""Statements of a module whose bodies bind names of the module."""
+ANNOTATIONS = {(ast.FunctionDef, "returns"), (ast.AsyncFunctionDef, "returns"), (ast.arg, "annotation")}
+
+
+@dataclass(frozen=True)
+class Code:
+    """A module's source, taken apart."""
+
+    name: str
+    bound: dict[str, list[ast.stmt]]
+    """Name → the statements of the module that bind or change it."""
+    imported: dict[str, str]
+    """Name → what it was imported from, as a dotted path."""
+    scopes: dict[tuple[str, int], symtable.SymbolTable]
+    """(name, line) of each function and class of the module → its names."""
+
+
+@cache
+def fingerprint(function: Callable[..., Any]) -> str:
+    """sha256 over the code of `function` and, transitively, over the functions, classes and constants of its package that it names.
+
+    What it reaches only through an object it is handed (`context.workspace`), and other packages, count by their names alone.
+    "" where there is no source to read.
+    """
+    function = unwrap(function)
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    name = getattr(function, "__qualname__", "").partition(".")[0]  # a nested function: with all of the one around it
+    code = _code(module) if module else None
+    if code is None or name not in code.bound:
+        return ""
+    scope = getattr(module, "__package__", None) or code.name
+    found: dict[str, list[str]] = {}
+    open_ends = [(code, name)]
+    while open_ends:
+        code, name = open_ends.pop()
+        key = f"{code.name}:{name}"
+        if key in found:
+            continue
+        found[key] = [_shape(statement) for statement in code.bound[name]]
+        for used in sorted({used for statement in code.bound[name] for used in _used(statement, code)}):
+            leads = list(_leads(used, code, scope))
+            found[key] += [f"{used} {path}" for _, path in leads]
+            open_ends += [(target, path.rpartition(":")[2]) for target, path in leads if target is not None]
+    return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()
+
+
+@cache
+def _code(module: ModuleType) -> Code | None:
+    """None where the module has no source."""
+    loader = module.__spec__.loader if module.__spec__ else None
+    try:
+        source = loader.get_source(module.__name__) if loader is not None and hasattr(loader, "get_source") else None
+    except (ImportError, OSError):
+        source = None
+    if source is None:
+        return None
+    code = Code(module.__name__, {}, {}, {})
+    for statement in _statements(ast.parse(source).body):
+        for name in _binds(statement):
+            code.bound.setdefault(name, []).append(statement)
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            code.imported.update(_imports(statement, module.__package__ or ""))
+    for table in symtable.symtable(source, module.__name__, "exec").get_children():
+        code.scopes[table.get_name(), table.get_lineno()] = table
+    return code
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """A module's statements, also those inside `if`, `try` and the like."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, BLOCKS):
+            for inner in ast.iter_child_nodes(statement):
+                if isinstance(inner, ast.stmt):
+                    yield from _statements([inner])
+                elif isinstance(inner, ast.ExceptHandler):
+                    yield from _statements(inner.body)
+
+
+def _binds(statement: ast.stmt) -> set[str]:
+    """The names that a module's statement binds or changes: `TABLE["a"] = 1` changes TABLE."""
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.Assign(targets=targets):
+            parts: list[ast.expr] = targets
+        case ast.AnnAssign(target=target) | ast.AugAssign(target=target) | ast.For(target=target):
+            parts = [target]
+        case ast.With(items=items):
+            parts = [item.optional_vars for item in items if item.optional_vars]
+        case _:
+            return set()
+    return {name for part in parts for name in _roots(part)}
+
+
+def _roots(target: ast.expr) -> Iterator[str]:
+    match target:
+        case ast.Name(id=name):
+            yield name
+        case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.Starred(value=value):
+            yield from _roots(value)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            for part in parts:
+                yield from _roots(part)
+
+
+def _imports(statement: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[str, str]]:
+    for alias in statement.names:
+        if isinstance(statement, ast.Import):
+            yield (alias.asname, alias.name) if alias.asname else (alias.name.partition(".")[0], alias.name.partition(".")[0])
+        else:
+            above = package.rsplit(".", statement.level - 1)[0] if statement.level else ""
+            yield alias.asname or alias.name, ".".join(filter(None, [above, statement.module, alias.name]))
+
+
+def _used(statement: ast.stmt, code: Code) -> Iterator[str]:
+    """The module's names that a statement uses, each with the attributes taken of it: `COUNT`, `base.Go`."""
+    names = _globals(statement, code)
+    nodes: list[ast.AST] = [statement]
+    while nodes:
+        node = nodes.pop()
+        if not (dotted := _dotted(node)):
+            nodes += ast.iter_child_nodes(node)
+        elif dotted.partition(".")[0] in names:
+            yield dotted
+
+
+def _globals(statement: ast.stmt, code: Code) -> set[str]:
+    """Names that a statement takes from its module: not those that a function binds itself."""
+    if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        whole = (statement.value or statement.target) if isinstance(statement, ast.AnnAssign) else statement
+        return {node.id for node in ast.walk(whole) if isinstance(node, ast.Name)} - _binds(statement)
+    outside = [*statement.decorator_list]
+    if isinstance(statement, ast.ClassDef):
+        outside += [*statement.bases, *(keyword.value for keyword in statement.keywords)]
+    else:
+        outside += [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
+    found = {node.id for part in outside for node in ast.walk(part) if isinstance(node, ast.Name)}
+    tables = [code.scopes[statement.name, statement.lineno]]
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        found |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
+    return found
+
+
+def _dotted(node: ast.AST) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=attr):
+            before = _dotted(value)
+            return f"{before}.{attr}" if before else ""
+    return ""
+
+
+def _leads(dotted: str, code: Code, scope: str) -> Iterator[tuple[Code | None, str]]:
+    """Where a name leads: code to follow and `module:name`; None and a dotted path outside of the scope; nothing for a builtin."""
+    root, _, rest = dotted.partition(".")
+    if root in code.bound:
+        yield code, f"{code.name}:{root}"
+    if root not in code.imported:
+        return
+    path = ".".join(filter(None, [code.imported[root], rest]))
+    parts = path.split(".")
+    for end in range(len(parts), 0, -1):
+        module = sys.modules.get(".".join(parts[:end]))
+        if module is None or not f"{module.__name__}.".startswith(f"{scope}."):
+            continue
+        target = _code(module)
+        if target is None:
+            break
+        if end < len(parts):
+            yield from _leads(parts[end], target, scope)
+        else:  # a module as a value: all of it
+            yield from ((target, f"{target.name}:{name}") for name in target.bound)
+        return
+    yield None, path
+
+
+def _shape(node: Any, kind: type[ast.AST] | None = None) -> str:
+    """A syntax tree as text: without places, docstrings, annotations of functions, and empty fields (which Python versions add)."""
+    if isinstance(node, list):
+        return f"[{','.join(_shape(part, kind) for part in node if not _says_nothing(part))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    within = ast.ClassDef if isinstance(node, ast.ClassDef) else kind
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        within = ast.FunctionDef
+    fields = []
+    for name, value in ast.iter_fields(node):
+        hidden = (type(node), name) in ANNOTATIONS or name in {"kind", "type_comment"}
+        hidden |= isinstance(node, ast.AnnAssign) and name == "annotation" and within is not ast.ClassDef  # a dataclass reads its own
+        if not hidden and value not in (None, []):
+            fields.append(f"{name}={_shape(value, within)}")
+    return f"{type(node).__name__}({','.join(fields)})"
+
+
+def _says_nothing(node: Any) -> bool:
+    """A docstring, or `pass`."""
+    return isinstance(node, ast.Pass) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    )

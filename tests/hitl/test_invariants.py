@@ -1,0 +1,486 @@
+"""`manage.py invariants`: silent over every story the product can tell, and by name over each kind of damage."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, connection, transaction
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from checkpoints import ids
+from checkpoints.models import Checkpoint, Event, Thread
+from hitl import invariants, services
+from hitl.models import Decision, Ledger, Via
+from runs import services as runs
+from runs.models import Pause, Run, WorkOrder
+from tests import steps
+from tests.conftest import drive, fresh, pause_of
+
+pytestmark = pytest.mark.django_db
+
+
+def broken(**options):
+    """Code → shown ids, of what does not hold."""
+    found = invariants.check(now=timezone.now(), deep=True, **options)
+    return {result.invariant.code: list(result.ids) for result in found if result.count}
+
+
+def command(*words):
+    """(exit code, output)"""
+    out = StringIO()
+    try:
+        call_command("invariants", *words, stdout=out)
+    except SystemExit as ended:
+        return ended.code, out.getvalue()
+    return 0, out.getvalue()
+
+
+def answer(order, by, action="approve", feedback=""):
+    return services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback)
+
+
+@pytest.fixture
+def finished(paused, ana, ben):
+    """An order that was sent back twice, approved throughout and completed."""
+    answer(paused, ana, "revise", "More words")
+    drive(paused)
+    for action, feedback in (("approve", ""), ("revise", "Less"), ("approve", ""), ("revise", "Again"), ("approve", ""), ("approve", "")):
+        answer(paused, ben, action, feedback)
+        drive(paused)
+    order = fresh(paused)
+    assert order.status == "completed"
+    assert broken() == {}
+    return order
+
+
+# Every story leaves it whole
+
+
+def test_an_empty_database_is_whole(db):
+    assert broken() == {}
+
+
+def test_an_order_is_whole_at_each_of_its_stops(make_order, ana):
+    order = make_order()
+    assert broken() == {}
+    drive(order)
+    assert broken() == {}
+    for action in ("revise", "approve", "skip_review"):
+        answer(order, ana, action, "x")
+        assert broken() == {}
+        drive(order)
+        assert broken() == {}
+    assert fresh(order).status == "completed"
+
+
+def test_orders_without_pauses_and_of_other_people_are_whole(make_order, zoe):
+    drive(make_order("writing-quick"))
+    drive(make_order(by=zoe, team=None))
+    assert broken() == {}
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_cancelled_order_is_whole(make_order, ana, after):
+    order = make_order()
+    if after:
+        drive(order)
+    services.cancel_order(order.pk, by=ana, via=Via.PAGE)
+    assert broken() == {}
+
+
+def test_a_cancellation_while_a_step_works_leaves_it_whole(make_order, ana):
+    order = make_order()
+    steps.HOOKS["planning"] = lambda: services.cancel_order(order.pk, by=ana, via=Via.PAGE)
+    drive(order)
+    assert fresh(order).latest_run.status == "cancelled"
+    assert broken() == {}
+
+
+@pytest.mark.parametrize("template", ["writing-fail", "writing-crash", "writing-unserialisable"])
+def test_a_failed_and_retried_order_is_whole(make_order, ana, template):
+    order = make_order(template)
+    for _ in range(3):
+        assert drive(order).status == "failed"
+        assert broken() == {}
+        runs.retry(order.pk, by=ana)
+        assert broken() == {}
+
+
+def test_a_taken_back_run_is_whole(make_order):
+    from tests.runs.test_recovery import lose_a_worker
+
+    order = make_order()
+    lose_a_worker(order)
+    assert broken() == {}
+    drive(order)
+    assert broken() == {}
+
+
+# And each kind of damage has its name
+
+
+def head_of(order):
+    return Checkpoint.objects.get(pk=fresh(order).thread.head_id)
+
+
+def parent_of(order):
+    return Checkpoint.objects.get(pk=head_of(order).parent_id)
+
+
+def copy(row, **changes):
+    """Insert a row once more, with changes."""
+    for name, value in {"pk": ids.new(), **changes}.items():
+        setattr(row, name, value)
+    row._state.adding = True
+    row.save(force_insert=True)
+    return row
+
+
+def forbidden(constraint, act):
+    with pytest.raises(IntegrityError, match=f"{constraint}|UNIQUE constraint failed"), transaction.atomic():
+        act()
+
+
+def test_two_decisions_on_a_pause_are_forbidden(finished):
+    forbidden("decision_one_per_pause", lambda: copy(Decision.objects.first(), position=99))
+
+
+def test_a_decided_pause_that_is_open(paused, ana):
+    decision = answer(paused, ana)
+    Pause.objects.update(status="open", closed_at=None)
+    shown = decision.pause.shown_id
+    found = broken()
+    assert found["decided_but_open"] == [shown]
+    assert found["question_of_working_run"] == [shown]
+
+
+def test_an_answered_pause_without_its_decision(paused, ana):
+    answer(paused, ana)
+    Decision.objects.all().delete()
+    shown = Pause.objects.get().shown_id
+    found = broken()
+    assert found["answered_by_nobody"] == [shown]
+    assert found["ledger_with_gaps"] == found["ledger_tip_is_another"] == [f"team:{paused.thread.team_id}"]
+    assert found["went_on_unasked"] == [head_of(paused).shown_id]
+
+
+def test_a_decided_run_that_still_waits(paused, ana):
+    decision = answer(paused, ana)
+    Run.objects.update(status="paused")
+    found = broken()
+    assert found["decided_but_not_moved"] == [decision.shown_id]
+    assert found["paused_without_question"] == [paused.latest_run.shown_id]
+    assert found["end_without_result"] == [paused.shown_id]
+
+
+def test_a_cancelled_question_whose_run_goes_on(paused, ana):
+    decision = answer(paused, ana, "cancel")
+    Run.objects.update(status="pending", error="", ended_at=None)
+    assert broken() == {"decided_but_not_moved": [decision.shown_id]}
+
+
+def test_a_decision_without_its_checkpoint(paused, ana):
+    decision = answer(paused, ana)
+    head = head_of(paused)
+    Thread.objects.update(head=head.parent_id)
+    head.delete()
+    assert broken() == {"decided_without_checkpoint": [decision.shown_id]}
+
+
+def test_a_run_that_nobody_picks_up(make_order):
+    order = make_order()
+    Run.objects.update(due_at=timezone.now() - dt.timedelta(seconds=90))
+    assert broken() == {"not_picked_up": [order.latest_run.shown_id]}
+    assert broken(late=dt.timedelta(seconds=120)) == {}
+
+
+def test_a_run_of_a_lost_worker(make_order):
+    order = make_order()
+    Run.objects.update(status="running", lease_owner="gone:1", lease_until=timezone.now() - dt.timedelta(seconds=90))
+    assert broken() == {"not_taken_back": [order.latest_run.shown_id]}
+    assert broken(late=dt.timedelta(seconds=120)) == {}
+
+
+@pytest.mark.parametrize("which", ["older", "none", "of another order"])
+def test_an_order_whose_latest_run_is_another(make_order, ana, which):
+    order, other = make_order("writing-fail"), make_order()
+    drive(order)
+    first = order.latest_run_id
+    runs.retry(order.pk, by=ana)
+    run = {"older": first, "none": None, "of another order": other.latest_run_id}[which]
+    WorkOrder.objects.filter(pk=order.pk).update(latest_run=run)
+    assert broken() == {"latest_run_is_another": [order.shown_id], "head_of_another_run": [order.shown_id]}
+
+
+def test_a_step_that_was_done_twice(finished):
+    first = Checkpoint.objects.filter(node_id="planning", status="pending_input").earliest("id")
+    copy(first)
+    run = finished.latest_run.shown_id
+    found = broken()
+    assert found["step_done_twice"] == found["history_forks"] == [run]
+    assert found["step_untold"] == [finished.thread.shown_id]
+
+
+def test_a_history_that_forks(paused):
+    parent = parent_of(paused)
+    copy(head_of(paused), status="active", node_id="odd", parent=parent)
+    assert broken() == {"history_forks": [paused.latest_run.shown_id]}
+
+
+def test_two_live_runs_on_a_thread_are_forbidden(paused):
+    forbidden("run_one_live_per_thread", lambda: copy(fresh(paused).latest_run))
+
+
+@pytest.mark.parametrize("status", ["active", "failed"])
+def test_a_completed_order_whose_head_does_not_say_so(finished, status):
+    Checkpoint.objects.filter(pk=head_of(finished).pk).update(status=status)
+    assert broken()["end_without_result"] == [finished.shown_id]
+
+
+def test_a_paused_run_without_a_question(paused):
+    Pause.objects.update(status="expired", closed_at=timezone.now())
+    assert broken() == {"paused_without_question": [paused.latest_run.shown_id]}
+
+
+def test_two_open_questions_of_a_run_are_forbidden(paused):
+    forbidden("pause_one_open_per_run", lambda: copy(pause_of(paused)))
+
+
+def test_a_question_of_a_run_that_is_at_work(paused):
+    Run.objects.update(status="pending")
+    assert broken() == {"question_of_working_run": [pause_of(paused).shown_id]}
+
+
+def test_a_question_of_a_run_that_has_ended(paused):
+    """F23."""
+    Run.objects.update(status="failed", ended_at=timezone.now())
+    assert broken() == {"question_of_ended_run": [pause_of(paused).shown_id]}
+
+
+def test_a_head_that_was_put_back(paused):
+    Thread.objects.update(head=parent_of(paused))
+    assert broken() == {
+        "question_is_not_the_head": [pause_of(paused).shown_id],
+        "head_is_old": [paused.thread.shown_id],
+        "end_without_result": [paused.shown_id],
+    }
+
+
+def test_a_head_of_another_thread(paused, make_order):
+    other = make_order()
+    Thread.objects.filter(pk=other.thread_id).update(head=head_of(paused))
+    assert broken() == {"head_of_another_thread": [other.thread.shown_id], "head_of_another_run": [other.shown_id]}
+
+
+def test_a_thread_that_lost_its_head(paused):
+    Thread.objects.update(head=None)
+    found = broken()
+    assert found["head_of_another_run"] == [paused.shown_id]
+    assert found["question_is_not_the_head"] == [pause_of(paused).shown_id]
+
+
+def test_work_that_went_on_after_a_cancelled_question(paused, ana):
+    answer(paused, ana, "cancel")
+    head = head_of(paused)
+    again = copy(head_of(paused), status="active", parent=head)
+    Thread.objects.update(head=again)
+    assert broken() == {"went_on_cancelled": [again.shown_id]}
+
+
+def test_a_cancellation_that_was_taken_for_an_approval(paused, ana):
+    answer(paused, ana)
+    Decision.objects.update(action="cancel")
+    found = broken()
+    assert found["went_on_unasked"] == [head_of(paused).shown_id]
+    assert found["ledger_rewritten"] == found["decided_but_not_moved"] == [Decision.objects.get().shown_id]
+
+
+def add_event(order, kind):
+    Thread.objects.filter(pk=order.thread_id).update(last_seq=F("last_seq") + 1)
+    seq = Thread.objects.get(pk=order.thread_id).last_seq
+    return Event.objects.create(thread_id=order.thread_id, run_id=order.latest_run_id, seq=seq, kind=kind, data={"step": "execute"})
+
+
+def test_a_step_that_works_while_its_run_is_paused(paused):
+    add_event(paused, "log")
+    assert broken() == {}
+    add_event(paused, "step_started")
+    assert broken() == {"worked_while_paused": [paused.latest_run.shown_id]}
+
+
+@pytest.mark.parametrize("action", ["approve", "cancel"])
+def test_a_step_that_works_after_its_runs_end(paused, ana, action):
+    for _ in range(3):
+        if fresh(paused).status == "paused":
+            answer(paused, ana, action)
+            drive(paused)
+    assert broken() == {}
+    add_event(paused, "step_started")
+    assert broken() == {"worked_after_end": [paused.latest_run.shown_id]}
+
+
+@pytest.mark.parametrize("change", [{"content_digest": "0" * 64}, {"revision": 7}])
+def test_a_question_that_was_changed_after_its_answer(paused, ana, change):
+    decision = answer(paused, ana)
+    Pause.objects.update(**change)
+    assert broken() == {"decided_on_other_content": [decision.shown_id]}
+
+
+def test_a_lease_of_a_paused_run_is_forbidden(paused):
+    act = Run.objects.filter(pk=paused.latest_run_id).update
+    with pytest.raises(IntegrityError, match="run_lease_only_while_running"), transaction.atomic():
+        act(lease_owner="me:1")
+
+
+@pytest.mark.parametrize("damage", ["first", "middle", "last", "all", "count"])
+def test_a_log_with_a_gap(paused, make_order, damage):
+    drive(make_order())
+    log = Event.objects.filter(thread=paused.thread_id)
+    match damage:
+        case "first":
+            log.filter(seq=1).delete()
+        case "middle":
+            log.filter(seq=3).delete()
+        case "last":
+            log.filter(seq=paused.thread.last_seq).delete()
+        case "all":
+            log.delete()
+        case "count":
+            Thread.objects.filter(pk=paused.thread_id).update(last_seq=F("last_seq") + 1)
+    assert broken()["log_with_gaps"] == [paused.thread.shown_id]
+
+
+def test_an_event_that_was_renumbered(paused):
+    Event.objects.filter(seq=1).update(seq=paused.thread.last_seq + 1)
+    assert broken()["log_with_gaps"] == [paused.thread.shown_id]
+
+
+def test_a_step_that_nobody_was_told_of(paused):
+    Event.objects.filter(kind="step_completed").update(kind="log")
+    assert broken() == {"step_untold": [paused.thread.shown_id]}
+
+
+@pytest.mark.parametrize("field", ["feedback", "action", "via", "decided_by", "decided_at"])
+def test_a_decision_that_was_rewritten(finished, zoe, field):
+    """P11."""
+    decision = Decision.objects.order_by("position")[1]
+    values = {"feedback": "No", "action": "skip", "via": "rest", "decided_by": zoe, "decided_at": timezone.now()}
+    Decision.objects.filter(pk=decision.pk).update(**{field: values[field]})
+    assert broken() == {"ledger_rewritten": [decision.shown_id]}
+
+
+def test_a_rewritten_decision_with_a_digest_of_its_own_no_longer_fits_the_chain(finished):
+    """P11."""
+    decision, after = Decision.objects.order_by("position")[1:3]
+    decision.feedback = "No"
+    Decision.objects.filter(pk=decision.pk).update(feedback="No", digest=decision.compute_digest())
+    assert broken() == {"ledger_unlinked": [after.shown_id]}
+
+
+def test_the_newest_decision_rewritten_no_longer_fits_the_tip(finished):
+    """P11."""
+    decision = Decision.objects.latest("position")
+    decision.feedback = "No"
+    Decision.objects.filter(pk=decision.pk).update(feedback="No", digest=decision.compute_digest())
+    assert broken() == {"ledger_tip_is_another": [decision.ledger_id]}
+
+
+def test_a_decision_that_was_taken_out_of_the_chain(finished):
+    """P11."""
+    ledger = Ledger.objects.get()
+    taken, after = Decision.objects.order_by("position")[1:3]
+    taken.delete()
+    found = broken()
+    assert found["ledger_with_gaps"] == [ledger.name]
+    assert found["ledger_unlinked"] == [after.shown_id]
+
+
+@pytest.mark.parametrize("change", [{"length": 99}, {"tip": "0" * 64}])
+def test_a_ledger_that_says_something_else_than_its_decisions(finished, change):
+    ledger = Ledger.objects.get()
+    Ledger.objects.update(**change)
+    assert list(broken().values()) == [[ledger.name]]
+
+
+def test_two_decisions_at_one_position_are_forbidden(finished):
+    one, other = Decision.objects.order_by("position")[:2]
+    forbidden("decision_position_once", lambda: Decision.objects.filter(pk=other.pk).update(position=one.position))
+
+
+# The command
+
+
+def test_a_whole_database_is_said_line_by_line(finished):
+    code, text = command("--deep")
+    lines = text.splitlines()
+    assert code == 0
+    assert len(lines) == len(invariants.INVARIANTS) + 1
+    assert all(line.endswith(" ok") for line in lines[:-1])
+    assert lines[-1] == f"All {len(invariants.INVARIANTS)} invariants hold."
+
+
+def test_a_breach_is_named_with_its_rows_and_ends_with_one(paused):
+    Thread.objects.update(last_seq=F("last_seq") + 1)
+    code, text = command()
+    assert code == 1
+    [line] = [line for line in text.splitlines() if "BROKEN" in line]
+    sentence = "(A thread's log holds each number from 1 to its last, once.)"
+    assert " ".join(line.split()) == f"P9 log_with_gaps BROKEN 1: {paused.thread.shown_id} {sentence}"
+    assert text.splitlines()[-1].endswith("1 of them broken.")
+
+
+def test_many_breaches_are_counted_and_twenty_are_shown(make_order):
+    for _ in range(25):
+        make_order()
+    Thread.objects.update(last_seq=F("last_seq") + 1)
+    code, text = command("--json")
+    [found] = [row for row in json.loads(text)["invariants"] if not row["ok"]]
+    assert (code, found["count"], len(found["ids"])) == (1, 25, 20)
+    assert ": thr_" in command()[1] and ", … (" in command()[1]
+
+
+def test_the_json_is_one_document(paused):
+    code, text = command("--json")
+    document = json.loads(text)
+    assert (code, document["ok"], list(document)) == (0, True, ["ok", "checked_at", "invariants"])
+    assert all(list(row) == ["code", "promise", "sentence", "ok", "count", "ids"] for row in document["invariants"])
+    deep = [row["code"] for row in json.loads(command("--json", "--deep")[1])["invariants"]]
+    assert set(deep) - {row["code"] for row in document["invariants"]} == {"ledger_rewritten"}
+
+
+def test_how_late_is_late_can_be_said(make_order):
+    make_order()
+    Run.objects.update(due_at=timezone.now() - dt.timedelta(seconds=90))
+    assert command()[0] == 1
+    assert command("--late", "300")[0] == 0
+    with pytest.raises(CommandError, match="--late is a number"):
+        command("--late", "-1")
+
+
+def test_it_reads_only_and_asks_as_often_for_many_orders_as_for_one(make_order, finished):
+    def queries():
+        with CaptureQueriesContext(connection) as captured:
+            assert broken() == {}
+        assert not [
+            query
+            for query in captured.captured_queries
+            if not query["sql"].lstrip("( ").upper().startswith(("SELECT", "DECLARE", "FETCH", "CLOSE"))
+        ]
+        return len(captured)
+
+    one = queries()
+    for _ in range(5):
+        drive(make_order())
+    assert queries() == one == len(invariants.INVARIANTS)
+
+
+def test_every_invariant_has_a_name_of_its_own():
+    codes = [invariant.code for invariant in invariants.INVARIANTS]
+    assert len(set(codes)) == len(codes)
+    assert all(invariant.broken.__name__ == invariant.code for invariant in invariants.INVARIANTS)
