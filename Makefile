@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MODULES := project hitl runs checkpoints
 
-.PHONY: up check test openapi clean
+.PHONY: up check test bench chaos clean
 
 up: .venv/runtime
 	WAYSTATION_DATA="$(abspath $(DATA))" WAYSTATION_REPOSITORIES="$(REPOSITORIES)" exec $(BIN)/python manage.py standalone --demo --port $(PORT)
@@ -22,6 +22,9 @@ check: .venv/dev
 
 test: .venv/dev
 	$(BIN)/python -m tests.run $(ARGS)
+
+bench: .venv/dev
+	$(BIN)/python -m bench $(ARGS)
 
 .venv/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "Waystation needs Python 3.11; set PYTHON= to one."; exit 1; }

@@ -105,8 +105,8 @@ def decided_but_not_moved(before: dt.datetime) -> Broken:
 
 
 def decided_without_checkpoint(before: dt.datetime) -> Broken:
-    at = {"parent": OuterRef("pause__checkpoint"), "run_id": OuterRef("pause__run"), "status": CheckpointStatus.ACTIVE}
-    return Decision.objects.exclude(action=CANCEL).filter(~Exists(Checkpoint.objects.filter(**at))).only("pk")
+    written = Checkpoint.objects.filter(parent=OuterRef("pause__checkpoint"), run_id=OuterRef("pause__run"))
+    return Decision.objects.exclude(action=CANCEL).filter(~Exists(written.exclude(status=CheckpointStatus.CANCELLED))).only("pk")
 
 
 def not_picked_up(before: dt.datetime) -> Broken:
@@ -128,11 +128,12 @@ def latest_run_is_another(before: dt.datetime) -> Broken:
 def _steps_done() -> QuerySet[Checkpoint]:
     """The checkpoints that steps wrote: each carries out what its parent named.
 
-    An answer's checkpoint repeats node and loop of the one it answers, but that one names no step. A run's first one ends no step, and
-    those of failed and cancelled runs hold no result.
+    Others repeat node and loop of their parent, or name no node: a run's first one, an answer's, that of a stop before a step. Those of
+    failed and cancelled runs hold no result.
     """
     results = (CheckpointStatus.ACTIVE, CheckpointStatus.PENDING_INPUT, CheckpointStatus.COMPLETED)
-    return Checkpoint.objects.filter(parent__next_step=F("node_id"), status__in=results).exclude(node_id="")
+    ran = Checkpoint.objects.filter(parent__next_step=F("node_id"), status__in=results).exclude(node_id="")
+    return ran.exclude(parent__node_id=F("node_id"), parent__loop_num=F("loop_num"), parent__run_id=F("run_id"))
 
 
 def step_done_twice(before: dt.datetime) -> Broken:
@@ -188,14 +189,19 @@ def head_is_old(before: dt.datetime) -> Broken:
 # P6: nothing is done for what was cancelled, or not approved as it is
 
 
+def _went_on(status: CheckpointStatus) -> QuerySet[Checkpoint]:
+    """What a run wrote after a checkpoint of its own in that status. A fork is another run: a person began it, and its step runs anew."""
+    return Checkpoint.objects.filter(parent__status=status, parent__run_id=F("run_id"))
+
+
 def went_on_unasked(before: dt.datetime) -> Broken:
     approved = Decision.objects.filter(pause__checkpoint=OuterRef("parent")).exclude(action=CANCEL)
-    after = Checkpoint.objects.filter(parent__status=CheckpointStatus.PENDING_INPUT).exclude(status=CheckpointStatus.CANCELLED)
+    after = _went_on(CheckpointStatus.PENDING_INPUT).exclude(status=CheckpointStatus.CANCELLED)
     return after.filter(~Exists(approved)).only("pk")
 
 
 def went_on_cancelled(before: dt.datetime) -> Broken:
-    return Checkpoint.objects.filter(parent__status=CheckpointStatus.CANCELLED).only("pk")
+    return _went_on(CheckpointStatus.CANCELLED).only("pk")
 
 
 def _later(*kinds: EventKind) -> QuerySet[Event]:
@@ -297,7 +303,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("head_of_another_run", "P5", "A thread's head was written by its latest run.", head_of_another_run),
     Invariant("head_is_old", "P5", "No checkpoint follows a thread's head.", head_is_old),
     Invariant("went_on_unasked", "P6", "What follows a question follows a decision that lets it go on.", went_on_unasked),
-    Invariant("went_on_cancelled", "P6", "Nothing goes on from a cancelled checkpoint.", went_on_cancelled),
+    Invariant("went_on_cancelled", "P6", "A run writes nothing after its cancellation.", went_on_cancelled),
     Invariant("worked_while_paused", "P6", "Between a pause and its answer no step works.", worked_while_paused),
     Invariant("worked_after_end", "P6", "No step of a run begins or ends after the run's end.", worked_after_end),
     Invariant("question_of_ended_run", "P6", "A run that has ended asks nothing any more.", question_of_ended_run),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from django.db.models import Count, Q
+from django.db.models import Count, FilteredRelation, Q, QuerySet
 
-from checkpoints import ids
+from checkpoints import codec, ids
 from runs import workflows as workflows  # registers the step functions
 from runs.models import Definition, Run
-from runs.states import LIVE
+from runs.states import LIVE, PauseStatus
 from runs.workflows.base import UnknownStep, find
 from runs.workflows.fingerprint import fingerprint
 from runs.workflows.sequence import FrozenStep, following
@@ -40,60 +41,71 @@ class Found:
     """Shown ids of the oldest of them, up to SHOWN."""
 
 
+Place = tuple[str, str]
+"""Where runs stand: the step they are at or wait to begin, and, as JSON, the ways out of the question they wait at."""
+
+
 def report() -> list[Found]:
     """All live runs, by definition and verdict: one query over the runs, then one for each line that is reported.
 
     A step that jumps (`Go(to=…)`) may lead back to one that was judged to be behind.
     """
-    live = Run.objects.filter(status__in=sorted(LIVE))
-    places: dict[str, dict[tuple[str, str], int]] = {}
-    grouped = live.values_list("definition", "thread__head__next_step", "thread__head__node_id").annotate(count=Count("pk")).order_by()
-    for digest, next_step, node_id, count in grouped:
-        places.setdefault(digest, {})[next_step or "", node_id or ""] = count
+    places: dict[str, dict[Place, int]] = {}
+    grouped = _live().values_list("definition", "thread__head__next_step", "question__ways").annotate(count=Count("pk")).order_by()
+    for digest, next_step, ways, count in grouped:
+        places.setdefault(digest, {})[next_step or "", codec.encode(ways or {})] = count
     definitions = Definition.objects.in_bulk(list(places))
     return [found for digest in sorted(places) for found in _judge(definitions[digest], places[digest])]
 
 
-def _judge(definition: Definition, places: dict[tuple[str, str], int]) -> Iterator[Found]:
+def _live() -> QuerySet[Any]:
+    """Live runs, each with its open `question` where it has one."""
+    question = FilteredRelation("pauses", condition=Q(pauses__status=PauseStatus.OPEN))
+    return Run.objects.filter(status__in=sorted(LIVE)).annotate(question=question)
+
+
+def _judge(definition: Definition, places: dict[Place, int]) -> Iterator[Found]:
     steps = definition.steps
     verdicts = {step["name"]: _verdict(step) for step in steps}
-    there: dict[Verdict, list[tuple[str, str]]] = {}
+    ahead = {place: _ahead(steps, place) for place in places}
+    there: dict[Verdict, list[Place]] = {}
     for place in places:
-        worst = min((verdicts[name] for name in _ahead(steps, place[0] or place[1])), key=VERDICTS.index)
+        worst: Verdict = min((verdicts[name] for name in ahead[place]), key=VERDICTS.index, default="compatible")
         there.setdefault(worst, []).append(place)
     for verdict in VERDICTS:
         if verdict not in there:
             continue
         at = there[verdict]
-        ahead = {name for place in at for name in _ahead(steps, place[0] or place[1])} if verdict != "compatible" else set()
+        meant = {name for place in at for name in ahead[place] if verdicts[name] == verdict != "compatible"}
         yield Found(
             definition=definition.digest,
             template=str(definition),
             verdict=verdict,
-            steps=tuple(step["name"] for step in steps if step["name"] in ahead and verdicts[step["name"]] == verdict),
+            steps=tuple(step["name"] for step in steps if step["name"] in meant),
             count=sum(places[place] for place in at),
             runs=tuple(ids.show(Run.PREFIX, run) for run in _runs(definition, at)),
         )
 
 
-def _runs(definition: Definition, places: Sequence[tuple[str, str]]) -> list[uuid.UUID]:
+def _runs(definition: Definition, places: Sequence[Place]) -> list[uuid.UUID]:
     here = Q(pk__in=[])
-    for next_step, node_id in places:
-        here |= Q(thread__head__next_step=next_step, thread__head__node_id=node_id)
-    live = Run.objects.filter(here, definition=definition, status__in=sorted(LIVE))
-    return list(live.order_by("pk").values_list("pk", flat=True)[:SHOWN])
+    for next_step, ways in places:
+        question = Q(question__ways=json.loads(ways)) if ways != "{}" else Q(question__isnull=True)
+        here |= Q(thread__head__next_step=next_step) & question
+    return list(_live().filter(here, definition=definition).order_by("pk").values_list("pk", flat=True)[:SHOWN])
 
 
-def _ahead(steps: Sequence[FrozenStep], name: str) -> set[str]:
-    """The step `name` and those that may follow it, by the template's order and by answers; all where `name` is none of them."""
+def _ahead(steps: Sequence[FrozenStep], place: Place) -> set[str]:
+    """The steps that may still run: by the template's order and by answers. All, where the place is none of them."""
     known = {step["name"]: step for step in steps}
-    if name not in known:
+    next_step, ways = place
+    names = [next_step] if next_step else list(json.loads(ways).values())
+    if not names or not known.keys() >= set(filter(None, names)):
         return set(known)
     reached: set[str] = set()
-    names = [name]
     while names:
         name = names.pop()
-        if name in reached or name not in known:
+        if name in reached or not name:
             continue
         reached.add(name)
         names.append(following(steps, name))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -67,8 +68,8 @@ def find(program: str) -> str | None:
 
 
 @contextmanager
-def postgresql(folder: Path) -> Iterator[str]:
-    """A private server on a unix socket in `folder`; gives its DATABASE_URL."""
+def postgresql(folder: Path, *, durable: bool = False) -> Iterator[str]:
+    """A private server on a unix socket in `folder`; gives its DATABASE_URL. `durable` is for measuring: real commits."""
     server = find("postgres")
     assert server is not None
     as_user: list[str] = []
@@ -83,14 +84,23 @@ def postgresql(folder: Path) -> Iterator[str]:
         stdout=subprocess.DEVNULL,
     )
     # fsync=off: the files are thrown away after the run; what a power cut does is not tested here
-    settings = ["-c", "fsync=off", "-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "max_connections=300"]
+    settings = [
+        "-c",
+        f"fsync={'on' if durable else 'off'}",
+        "-c",
+        "listen_addresses=",
+        "-c",
+        f"unix_socket_directories={folder}",
+        "-c",
+        "max_connections=300",
+    ]
     with (folder.parent / "postgresql.log").open("wb") as log:
         process = subprocess.Popen([*as_user, server, "-D", folder / "db", *settings], stderr=log)
     try:
         wait_for(lambda: (folder / ".s.PGSQL.5432").exists(), "PostgreSQL", process)
         yield f"postgresql://waystation@/postgres?host={folder}"
     finally:
-        process.terminate()
+        process.send_signal(signal.SIGINT)  # fast: without waiting for those still connected
         process.wait(20)
 
 

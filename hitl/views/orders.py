@@ -156,7 +156,7 @@ def progress(order: WorkOrder) -> list[dict[str, str]]:
     """The steps and the pauses between them, each `done`, `now`, `failed` or `todo`."""
     current, status = order.current_step, order.status
     parts: list[dict[str, str]] = []
-    state = "done"
+    state = "done" if current else "todo"
     for step in order.definition.steps:
         here = step["name"] == current and status != "completed"
         if here:
@@ -246,6 +246,18 @@ def pause_patch(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Disposition"] = f'inline; filename="{pause.shown_id}.patch"'
     return response
+
+
+@require_POST
+@login_required
+def order_suspend(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
+    """Stop at the next step boundary; the run then waits like at any pause."""
+    order = _find(order_id, request)
+    try:
+        runs.suspend(order.pk, by=person(request))
+    except RunEnded as error:
+        messages.info(request, str(error))
+    return redirect("hitl:order", order_id)
 
 
 def _find(order_id: uuid.UUID, request: HttpRequest) -> WorkOrder:

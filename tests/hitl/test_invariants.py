@@ -19,7 +19,9 @@ from hitl import invariants, services
 from hitl.models import Decision, Ledger, Via
 from runs import services as runs
 from runs.models import Pause, Run, WorkOrder
+from runs.workflows.base import Go
 from tests import steps
+from tests.anything import order_that as order_that
 from tests.conftest import drive, fresh, pause_of
 
 pytestmark = pytest.mark.django_db
@@ -122,15 +124,65 @@ def test_a_taken_back_run_is_whole(make_order):
     assert broken() == {}
 
 
+@pytest.mark.parametrize(
+    "stops",
+    [{"interrupt_before": ["planning"]}, {"interrupt_before": ["execute", "review"]}, {"interrupt_after": ["execute", "review", "finish"]}],
+    ids=["first", "before", "after"],
+)
+def test_an_order_with_interrupts_is_whole(make_order, ana, stops):
+    order = drive(make_order("writing-quick", **stops))
+    while fresh(order).status == "paused" and fresh(order).thread.head.next_step == "" and fresh(order).thread.head.node_id != "finish":
+        assert broken() == {}
+        answer(order, ana)
+        assert broken() == {}
+        drive(order)
+    assert broken() == {}
+
+
+def test_a_step_that_goes_to_itself_is_whole_also_with_a_stop_before_each_loop(order_that, ana):
+    order = order_that(lambda state, context: Go(to="execute" if context.loop_num < 3 else "finish"))
+    Run.objects.update(interrupt_before=["execute"])
+    drive(order)
+    for _ in range(3):
+        assert broken() == {}
+        answer(order, ana)
+        drive(order)
+    assert fresh(order).status == "completed"
+    assert broken() == {}
+
+
+def test_a_suspended_order_is_whole(make_order, ana):
+    order = make_order("writing-quick")
+    steps.HOOKS["execute"] = lambda: runs.suspend(order.pk, by=ana)
+    assert drive(order).status == "paused"
+    assert broken() == {}
+    steps.HOOKS.clear()
+    answer(order, ana)
+    drive(order)
+    assert broken() == {}
+
+
+@pytest.mark.parametrize("status", ["active", "pending_input", "cancelled"])
+def test_a_fork_is_whole(paused, ana, status):
+    answer(paused, ana)
+    drive(paused)
+    answer(paused, ana, "cancel")
+    at = Checkpoint.objects.filter(status=status).order_by("id").first()
+    services.fork(at.pk, by=ana, reason="another way")
+    assert broken() == {}
+    drive(paused)
+    assert broken() == {}
+
+
 # And each kind of damage has its name
 
 
 def head_of(order):
-    return Checkpoint.objects.get(pk=fresh(order).thread.head_id)
+    return Checkpoint.objects.get(pk=fresh(order).thread.head.pk)
 
 
 def parent_of(order):
-    return Checkpoint.objects.get(pk=head_of(order).parent_id)
+    return Checkpoint.objects.get(children=head_of(order))
 
 
 def copy(row, **changes):

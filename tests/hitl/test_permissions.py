@@ -45,6 +45,7 @@ KNOWN = {
     "work-orders/new": Address({"GET", "HEAD", "POST"}, body={"template": "nothing", "repository_url": ""}),
     f"work-orders/<{ORDER}>/": Address({"GET", "HEAD"}, own=True),
     f"work-orders/<{ORDER}>/cancel": Address({"GET", "HEAD", "POST"}, own=True),
+    f"work-orders/<{ORDER}>/suspend": Address({"POST"}, own=True),
     f"work-orders/<{ORDER}>/retry": Address({"POST"}, own=True),
     f"pauses/<{PAUSE}>/decide": Address({"POST"}, own=True, body=REPLY),
     f"pauses/<{PAUSE}>/patch": Address({"GET", "HEAD"}, own=True),

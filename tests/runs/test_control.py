@@ -161,3 +161,18 @@ def test_the_events_of_a_suspension_are_those_of_a_pause(make_order, ana):
     steps.HOOKS["planning"] = lambda: runs.suspend(order.pk, by=ana)
     order = drive(order)
     assert kinds(order)[-5:] == ["step_completed", "approval_requested", "checkpoint_created", "run_paused", "log"]
+
+
+def test_a_person_suspends_on_the_page_and_sees_that_it_will_stop(make_order, ana, page):
+    order = make_order("writing-quick")
+    assert b"Suspend after this step" in page.get(f"/work-orders/{order.shown_id}/").content
+    assert page.post(f"/work-orders/{order.shown_id}/suspend").status_code == 302
+    assert b"Stops at the next step boundary, as Ana Ruiz wished." in page.get(f"/work-orders/{order.shown_id}/").content
+    drive(order)
+    assert b"Suspended by Ana Ruiz" in page.get(f"/work-orders/{order.shown_id}/").content
+
+
+def test_the_progress_of_an_order_stopped_before_its_first_step_shows_nothing_done(make_order, page):
+    order = drive(make_order("writing-quick", interrupt_before=["planning"]))
+    content = page.get(f"/work-orders/{order.shown_id}/").content.decode()
+    assert ", done</span>" not in content

@@ -82,7 +82,7 @@ def test_a_death_while_an_order_is_made_leaves_a_whole_order_or_none(crash_templ
         crash.finish_order(order.pk, ben)
         return order.pk
 
-    assert every_death(make, submit, settle) > 15
+    assert every_death(make, submit, settle) > 10
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_worker_may_die_at_any_moment(order_of, ben, template, answers):
     # a worker that died in a step that fails has used up its failure, and the next one gets through: let each attempt fail alike
     if template == "crash-failing":
         settle = partial(fail_once_more, ben)
-    assert every_death(make, crash.advance_order, settle) > 15
+    assert every_death(make, crash.advance_order, settle) > 10
 
 
 def fail_once_more(by, order_id):
@@ -140,7 +140,7 @@ def test_an_answer_is_taken_as_a_whole_or_not_at_all(order_of, ben, action):
         crash.finish_order(order_id, ben)
         return order_id
 
-    assert every_death(make, answer, settle) > 15
+    assert every_death(make, answer, settle) > 10
 
 
 @pytest.mark.parametrize("claimed", [False, True], ids=["pending", "running"])

@@ -102,6 +102,14 @@ def test_a_step_that_an_answer_may_lead_back_to_is_ahead(paused, ana, monkeypatc
     assert verdicts() == [("compatible", (), 1)]
 
 
+def test_what_lies_behind_an_interrupt_does_not_count(make_order, monkeypatch):
+    drive(make_order("writing-quick", interrupt_before=["execute"]))
+    deploy(monkeypatch, plan=steps.work)
+    assert verdicts() == [("compatible", (), 1)]
+    deploy(monkeypatch, work=steps.plan)
+    assert verdicts() == [("changed", ("execute",), 1)]
+
+
 def test_runs_of_one_definition_are_judged_by_where_they_are(make_order, ana, monkeypatch):
     early, late = make_order(), make_order()
     answered(late, ana, "approve", "skip_review")
@@ -127,7 +135,8 @@ def test_an_order_on_a_step_that_is_gone_is_made_and_says_so(templates, make_ord
 
 def test_runs_from_before_fingerprints_are_unknown(paused):
     definition = Definition.objects.get()
-    content = {**definition.content, "steps": [{key: step[key] for key in step if key != "fingerprint"} for step in definition.steps]}
+    before = [{key: value for key, value in step.items() if key != "fingerprint"} for step in definition.steps]
+    content = {**definition.content, "steps": before}
     Definition.objects.update(content=content)
     assert verdicts() == [("unknown", ("planning", "execute", "review", "finish"), 1)]
     assert command()[0] == 0

@@ -35,14 +35,11 @@ def all_at_once(jobs, *, threads=8):
             return job()
         except AlreadyAnswered as refused:
             return refused
-
-    def close(_):
-        connection.close()
+        finally:
+            connection.close()
 
     with ThreadPoolExecutor(threads) as pool:
-        found = list(pool.map(run, jobs))
-        list(pool.map(close, range(threads * 4)))
-    return found
+        return list(pool.map(run, jobs))
 
 
 @pytest.mark.django_db(transaction=True)

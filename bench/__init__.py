@@ -1,0 +1,1 @@
+"""Measurements and breakage: what is too long for `make test`."""

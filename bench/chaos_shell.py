@@ -1,0 +1,23 @@
+"""A person at the shell, without the second that a new interpreter costs: reads `user action order revision` lines, runs the command."""
+
+import io
+import sys
+
+import django
+
+django.setup()
+
+from django.core.management import CommandError, call_command  # noqa: E402
+from django.db import DatabaseError, InterfaceError, close_old_connections  # noqa: E402
+
+for line in sys.stdin:
+    user, action, order, revision = line.split()
+    words = [action, order, *(["--revision", revision] if action != "cancel" else []), *(["again"] if action == "revise" else [])]
+    close_old_connections()
+    try:
+        call_command("workorder", "--user", user, *words, stdout=io.StringIO())
+        print("taken", flush=True)
+    except CommandError as refusal:
+        print("refused", str(refusal).replace("\n", " "), flush=True)
+    except (DatabaseError, InterfaceError) as error:
+        print("unreachable", str(error).replace("\n", " "), flush=True)

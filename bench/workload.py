@@ -1,0 +1,89 @@
+"""Steps that do nothing but be steps, and what reports about them."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from typing import Any
+
+import psycopg
+
+from runs.workflows.base import Context, Done, Go, Outcome, Report, State, step
+
+TEXT = "word " * 205
+"""1 KiB of update."""
+STEPS = 10
+
+
+@step("bench.noop")
+def noop(state: State, context: Context) -> Outcome:
+    if context.loop_num >= state.get("times", STEPS):
+        return Done(update={"text": TEXT})
+    return Go(update={"text": f"{context.loop_num} {TEXT}"}, to=context.step)
+
+
+@step("bench.grow")
+def grow(state: State, context: Context) -> Outcome:
+    return Go(update={"messages": [f"{context.loop_num} {TEXT}"]}, to=context.step)
+
+
+@step("bench.ask")
+def ask(state: State, context: Context) -> Outcome:
+    return Go(update={"asked": True}, report=Report(content="Go on?"))
+
+
+@step("bench.stamp")
+def stamp(state: State, context: Context) -> Outcome:
+    """Says when its body began: wall clock, the same for all processes of this machine."""
+    return Done(update={"began": time.time()})
+
+
+def load() -> None:
+    from runs import definitions
+
+    for name in ("noop", "grow", "ask", "stamp"):
+        definitions.edit_step_template(f"bench-{name}", title=name, function=f"bench.{name}", config={})
+    endless = {"step_type": "execute", "max_loops": 100_000}
+    one = [{**endless, "step_template_slug": "bench-noop"}]
+    definitions.edit_template("bench-steps", steps=one, needs_repository=False)
+    definitions.edit_template(
+        "bench-growth", steps=[{**endless, "step_template_slug": "bench-grow"}], needs_repository=False, reducers={"messages": "append"}
+    )
+    asking = {"step_type": "planning", "step_template_slug": "bench-ask", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
+    definitions.edit_template(
+        "bench-ask", steps=[asking, {"step_type": "execute", "step_template_slug": "bench-stamp"}], needs_repository=False
+    )
+
+
+class Floor:
+    """B: seconds of one bare commit, one connection, psycopg prepared, one row of 1 KiB JSONB, autocommit."""
+
+    def __init__(self) -> None:
+        self.connection = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
+        self.connection.execute("CREATE TABLE IF NOT EXISTS bench_floor (id bigserial PRIMARY KEY, body jsonb)")
+        self.body = psycopg.types.json.Jsonb({"text": TEXT})
+        self.sample(50)
+
+    def sample(self, times: int = 100) -> float:
+        """Median seconds."""
+        taken = []
+        for _ in range(times):
+            began = time.perf_counter()
+            self.connection.execute("INSERT INTO bench_floor (body) VALUES (%s)", [self.body], prepare=True)
+            taken.append(time.perf_counter() - began)
+        return statistics.median(taken)
+
+
+def figure(
+    case: str, value: float, unit: str, *, floor: float | None = None, ratio: float | None = None, bar: float | None = None
+) -> dict[str, Any]:
+    """A line of the report. `bar` bounds the ratio where there is one, else the value, from above."""
+    judged = value if ratio is None else ratio
+    line: dict[str, Any] = {"case": case, "value": round(value, 4), "unit": unit, "floor": round(floor, 4) if floor else None}
+    return {**line, "ratio": round(ratio, 3) if ratio else None, "bar": bar, "met": None if bar is None else judged <= bar}
+
+
+def percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

@@ -1,0 +1,57 @@
+"""What a step costs the database: counted, so that no change makes it dearer unseen."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from runs import services as runs
+from runs.engine.advance import advance
+from runs.workflows.base import Go
+from tests.anything import order_that as order_that
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Counter:
+    """Counts statements; savepoints and the BEGIN of a transaction are statements too."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+
+    def __call__(self, execute, sql, params, many, context):
+        self.statements.append(sql.strip().split()[0] + " " + sql[:60])
+        return execute(sql, params, many, context)
+
+
+def cost_of(order) -> int:
+    counter = Counter()
+    with connection.execute_wrapper(counter):
+        assert advance(order.latest_run.pk, budget=60) is False
+    return len(counter.statements)
+
+
+def looping(times):
+    return lambda state, context: Go(update={"text": "x" * 1024, "n": context.loop_num}, to="execute" if context.loop_num < times else None)
+
+
+def test_a_step_is_one_statement_and_a_run_at_most_four_more(order_that):
+    """On SQLite, which has no data-modifying CTE, the same writes are a transaction of seven, without a round trip."""
+    a_step = 1 if connection.vendor == "postgresql" else 7
+    short, long = cost_of(order_that(looping(1))), cost_of(order_that(looping(11)))
+    assert (long - short) / 10 <= a_step
+    assert short - 3 * a_step <= 4 * a_step  # three steps: planning, execute, finish
+
+
+def test_a_paused_run_is_claimed_by_nobody_and_costs_one_statement_to_find_out(make_order):
+    order = make_order()
+    advance(order.latest_run.pk, budget=60)
+    assert cost_of(order) == 1
+
+
+def test_suspending_costs_the_hot_path_nothing(order_that, ana):
+    order = order_that(looping(3))
+    runs.suspend(order.pk, by=ana)
+    advance(order.latest_run.pk, budget=60)
+    order.latest_run.refresh_from_db()
+    assert order.latest_run.status == "paused"
