@@ -38,6 +38,9 @@ def advance(run_id: uuid.UUID, *, budget: float) -> bool:
     with lease.renewed(run_id):
         try:
             held = _hold(run_id)
+            if not held.head.next_step:  # the answer to a question after the last step
+                record.ended(held)
+                return False
             record.begin(held)
             while not held.handed_back:
                 if not _take_step(held, ends=ends):

@@ -110,6 +110,23 @@ def done(held: Held, outcome: Done) -> None:
     _write(held, {"status": COMPLETED, "ended_at": timezone.now(), **FREE}, facts, checkpoint)
 
 
+def ended(held: Held) -> None:
+    """Nothing follows the answer that the run goes on from: it is complete."""
+    head = held.head
+    kept = {key: head.metadata[key] for key in (*CARRIED, "outputs") if key in head.metadata}
+    entry = Entry(
+        status=CheckpointStatus.COMPLETED,
+        node_id=head.node_id,
+        loop_num=head.loop_num,
+        completed_nodes=len(held.steps),
+        total_nodes=len(held.steps),
+        metadata=kept,
+    )
+    checkpoint = store.build(held.run.thread_id, held.run.pk, held.state, entry, parent=head, before=held.state)
+    facts: Facts = [_line("Workflow completed", head.node_id), (EventKind.RUN_COMPLETED, {"status": "success"}), created(checkpoint)]
+    _write(held, {"status": COMPLETED, "ended_at": timezone.now(), **FREE}, facts, checkpoint)
+
+
 def again(held: Held, error: Exception, *, seconds: float) -> None:
     """The step failed and is tried again after so many seconds, by whoever is free then."""
     tries = held.run.attempts + 1

@@ -176,3 +176,12 @@ def test_the_progress_of_an_order_stopped_before_its_first_step_shows_nothing_do
     order = drive(make_order("writing-quick", interrupt_before=["planning"]))
     content = page.get(f"/work-orders/{order.shown_id}/").content.decode()
     assert ", done</span>" not in content
+
+
+def test_an_interrupt_after_the_last_step_completes_the_run_when_it_is_answered(make_order, ana):
+    order = drive(make_order("writing-quick", interrupt_after=["finish"]))
+    assert order.phase == "interrupted_after"
+    order = approve(order, ana)
+    assert (order.status, order.outputs) == ("completed", {"git_commit_count": 2})
+    assert kinds(order)[-2:] == ["run_completed", "checkpoint_created"]
+    assert called() == ["planning", "execute", "review", "finish"]
