@@ -26,6 +26,9 @@ test: .venv/dev
 bench: .venv/dev
 	$(BIN)/python -m bench $(ARGS)
 
+chaos: .venv/dev
+	$(BIN)/python -m bench.chaos $(ARGS)
+
 .venv/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "Waystation needs Python 3.11; set PYTHON= to one."; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv; } \

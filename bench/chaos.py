@@ -65,7 +65,19 @@ class PostgreSQL:
             subprocess.run(["chown", "postgres:postgres", self.folder], check=True)
             self.as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
         initdb = Path(str(find("postgres"))).with_name("initdb")
-        arguments = [initdb, "-D", self.folder / "db", "-U", "waystation", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"]
+        arguments: list[str | Path] = [
+            initdb,
+            "-D",
+            self.folder / "db",
+            "-U",
+            "waystation",
+            "-A",
+            "trust",
+            "-N",
+            "-E",
+            "UTF8",
+            "--locale=C",
+        ]
         subprocess.run([*self.as_user, *arguments], check=True, stdout=subprocess.DEVNULL)
 
     def start(self) -> None:
@@ -329,12 +341,11 @@ def main(arguments: list[str]) -> int:
         folder = Path(name)
         folder.chmod(0o755)
         with servers(folder) as (postgresql, redis):
-            os.environ["CHAOS_LEDGER"] = str(folder / "effects")
             (folder / "effects").touch()
             environment = {
                 "DATABASE_URL": postgresql.url,
                 "REDIS_URL": redis.url,
-                "CHAOS_LEDGER": str(folder / "effects"),
+                "CHAOS_LEDGER": str(folder / "effects"),  # each effect adds a line: what the world outside has seen
                 "DJANGO_SETTINGS_MODULE": "bench.chaos_settings",
                 "API_RATE": "1000000/min",
                 "WAYSTATION_LOST_ATTEMPTS": "50",  # here it is the same few workers that die again and again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections.abc import Iterator
@@ -35,7 +36,7 @@ def measure() -> Iterator[dict[str, Any]]:
     first = None
     for at in AT:
         window = marks[at : at + WINDOW]
-        seconds = statistics.median(after[0] - before[0] for before, after in zip(window, window[1:], strict=False))
+        seconds = statistics.median(after[0] - before[0] for before, after in itertools.pairwise(window))
         size = statistics.median(one[1] for one in window)
         first = first or (seconds, size)
         yield figure(f"a step at history {at}", seconds * 1000, "ms", floor=first[0] * 1000, ratio=seconds / first[0])

@@ -72,7 +72,8 @@ class Moments:
 def killing(kill_at: int = 0, die: Callable[[], None] | None = None) -> Iterator[Moments]:
     """Die at that moment of this block (0: never, only count). In the test's own process a death is `Killed` and a rollback."""
     moments = Moments(kill_at, die)
-    commit, rollback = connection._commit, connection._rollback
+    backend: Any = connection
+    commit, rollback = backend._commit, backend._rollback
 
     def dying_commit() -> None:
         try:
@@ -83,7 +84,7 @@ def killing(kill_at: int = 0, die: Callable[[], None] | None = None) -> Iterator
         commit()
         moments.tick()
 
-    connection._commit = dying_commit  # type: ignore[method-assign]
+    backend._commit = dying_commit
     try:
         with connection.execute_wrapper(moments.around):
             yield moments
@@ -91,7 +92,7 @@ def killing(kill_at: int = 0, die: Callable[[], None] | None = None) -> Iterator
         connection.run_on_commit.clear()  # a dead process sends nothing afterwards
         connection.close()
     finally:
-        del connection._commit  # type: ignore[misc]  # the class's own is there again
+        del backend._commit  # the class's own is there again
 
 
 # -- steps with effects outside, told apart by their key ----------------------------------------------------------------------------

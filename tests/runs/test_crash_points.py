@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -39,7 +40,7 @@ def order_of(crash_templates, ana, team):
     return make
 
 
-def every_death(make: Callable[[], UUID | None], operation: Callable[[UUID | None], object], settle: Callable[[UUID | None], UUID]) -> int:
+def every_death(make: Callable[[], Any], operation: Callable[[Any], object], settle: Callable[[Any], UUID]) -> int:
     """Do an operation on an order of its own with a death at moment 1, 2, 3 … until it gets through.
 
     Args:

@@ -12,10 +12,10 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from checkpoints import store
 from runs.engine import recovery
 from runs.models import Run
 from tests import crash
+from tests.anything import state_of
 from tests.conftest import fresh, kinds
 from tests.databases import file_database as file_database
 from tests.databases import rows
@@ -73,12 +73,6 @@ def given_up(order) -> None:
     until(lambda: recovery.take_back(now=timezone.now()) == [order.latest_run_id], seconds=10, what="the end of the lease")
 
 
-def results(order) -> list[str]:
-    head = fresh(order).thread.head
-    assert head is not None
-    return list(store.load(head)["results"])
-
-
 def test_a_worker_frozen_past_its_lease_writes_nothing_after_the_run_went_on_without_it(order, worker):
     """P4, F11."""
     first = worker(order)
@@ -91,7 +85,7 @@ def test_a_worker_frozen_past_its_lease_writes_nothing_after_the_run_went_on_wit
     assert rows() == before
     run = Run.objects.get()
     assert (run.status, run.epoch) == ("completed", 2)
-    assert store.load(fresh(order).thread.head)["process"] == second.pid
+    assert state_of(order)["process"] == second.pid
     check_once(order)
 
 
@@ -104,7 +98,7 @@ def test_a_frozen_worker_that_comes_back_while_its_heir_works_changes_nothing(or
     assert "was cancelled or taken over" in go_on(first)
     assert rows() == before
     go_on(second)
-    assert store.load(fresh(order).thread.head)["process"] == second.pid
+    assert state_of(order)["process"] == second.pid
     check_once(order)
 
 
@@ -119,6 +113,6 @@ def test_a_frozen_worker_whose_run_nobody_took_goes_on(order, worker):
 
 def check_once(order) -> None:
     assert fresh(order).status == "completed"
-    assert [key.split("/")[1:] for key in results(order)] == [["do", "1"], ["finish", "1"]]
+    assert [key.split("/")[1:] for key in state_of(order)["results"]] == [["do", "1"], ["finish", "1"]]
     assert [checkpoint.node_id for checkpoint in crash.check_thread(fresh(order))] == ["", "do", "finish"]
     assert kinds(order).count("step_completed") == 2

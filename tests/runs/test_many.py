@@ -116,6 +116,7 @@ def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(ten_thous
     assert "run_running_by_lease" in lost.order_by("lease_until").explain()
     assert "run_pending_by_due" in overdue.order_by("due_at").explain()
     order = crash.make("crash", by=ana, team=team)
+    assert order.latest_run_id is not None
     assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == [order.latest_run_id]
     with CaptureQueriesContext(connection) as queries:
         assert lease.claim(order.latest_run_id, now=timezone.now())

@@ -1,0 +1,24 @@
+"""A short `make chaos`: everything dies and comes back under a few runs, and the books are right afterwards."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.stack import ROOT
+
+pytestmark = pytest.mark.stack
+
+
+def test_a_few_runs_survive_that_everything_under_them_is_killed(tmp_path):
+    """P1-P4, F8, F11-F13: workers killed and frozen, Redis and PostgreSQL restarted, twenty clients at three doors."""
+    arguments = ["--runs", "8", "--pauses", "3", "--seed", "7", "--every", "4", "--timeout", "150", "--keep", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-m", "bench.chaos", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    summary = json.loads(done.stdout.splitlines()[-1])
+    assert (done.returncode, summary["breaches"]) == (0, []), summary
+    assert summary["orders"] >= 8
+    assert summary["results"] == summary["effects"] <= summary["attempts"]
