@@ -58,6 +58,7 @@ def database(url: str, *, pool: int) -> dict[str, Any]:
         "HOST": host,
         "PORT": str(options.pop("port", parts.port or "")),
         "CONN_MAX_AGE": 0,  # under ASGI each request has a thread of its own: kept connections leak
+        "CONN_HEALTH_CHECKS": bool(pool),  # else the pool hands out connections that a restarted server has forgotten
         "OPTIONS": options,
     }
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 from django.db.models import F
 from django.utils import timezone
 
@@ -70,7 +70,7 @@ def _renew(runs: list[uuid.UUID]) -> None:
     """One statement for all leases of this process. A run taken over meanwhile has another owner and is left alone."""
     try:
         Run.objects.filter(pk__in=runs, status=RUNNING, lease_owner=owner()).update(lease_until=until(timezone.now()))
-    except DatabaseError as error:
+    except Error as error:
         logger.warning("could not renew %d leases, will try again: %s", len(runs), error)
     finally:
         connection.close()

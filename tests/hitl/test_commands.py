@@ -10,7 +10,8 @@ from django.core.management.base import CommandError
 from rest_framework.test import APIClient
 
 from checkpoints import ids
-from hitl.models import ApiToken, Decision
+from hitl import services
+from hitl.models import ApiToken, Decision, Via
 from runs.models import WorkOrder
 from tests.conftest import drive, fresh, pause_of
 from tests.databases import rows
@@ -170,3 +171,14 @@ def test_a_damaged_order_is_refused_in_words(paused):
     damage_head(paused)
     with pytest.raises(CommandError, match="does not match its digest"):
         workorder("approve", paused.shown_id)
+
+
+@pytest.mark.parametrize("action", ["approve", "cancel"])
+def test_an_answer_to_a_question_that_is_no_longer_open_is_refused(paused, ana, action):
+    """F3: the question is named, so the answer cannot land on the next one."""
+    old = pause_of(paused)
+    services.decide(old.pk, action="approve", by=ana, via=Via.PAGE)
+    drive(paused)
+    with pytest.raises(CommandError):
+        call_command("workorder", action, paused.shown_id, "--pause", old.shown_id, user="ana")
+    assert pause_of(paused).phase == "awaiting_implementation_review"

@@ -32,6 +32,13 @@ REFUSALS = (
 )
 
 
+DONE = {
+    "approve": "Recorded; the run goes on.",
+    "revise": "Recorded; the step runs again with your feedback.",
+    "cancel": "Cancelled.",
+}
+
+
 class Command(BaseCommand):
     help = "Make, show and answer work orders from the shell, as a user: workorder create|show|approve|revise|cancel."
 
@@ -48,6 +55,7 @@ class Command(BaseCommand):
         for action in ("approve", "revise", "cancel"):
             answer = actions.add_parser(action)
             answer.add_argument("order")
+            answer.add_argument("--pause", help="refuse unless this is the open question, as `show` names it")
             if action != "cancel":
                 answer.add_argument("--revision", type=int, help="refuse unless this is the open revision")
             if action == "revise":
@@ -90,13 +98,15 @@ class Command(BaseCommand):
         action = options["action"]
         if action == "show":
             self._show(services.find_order(order_id, by=user))
-        elif action == "cancel":
+        elif action == "cancel" and options["pause"] is None:
             services.cancel_order(order_id, by=user, via=Via.COMMAND)
             self.stdout.write("Cancelled.")
         else:
-            revision, feedback = options["revision"], options.get("feedback") or ""
-            services.answer_order(order_id, action=action, by=user, via=Via.COMMAND, feedback=feedback, revision=revision)
-            self.stdout.write("Recorded; the run goes on." if action == "approve" else "Recorded; the step runs again with your feedback.")
+            revision, feedback = options.get("revision"), options.get("feedback") or ""
+            services.answer_order(
+                order_id, action=action, by=user, via=Via.COMMAND, feedback=feedback, revision=revision, pause_id=options["pause"]
+            )
+            self.stdout.write(DONE[action])
 
     def _show(self, order: WorkOrder) -> None:
         pause = services.open_pause(order)
@@ -110,6 +120,7 @@ class Command(BaseCommand):
             "error": order.latest_run.error if order.latest_run else "",
             "commits": order.outputs.get("git_commit_count", 0),
             "question": f"{pause.question} (revision {pause.revision})" if pause else "",
+            "pause": pause.shown_id if pause else "",
         }
         for name, value in facts.items():
             if value != "":
