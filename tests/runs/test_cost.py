@@ -14,13 +14,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Counter:
-    """Counts statements; savepoints and the BEGIN of a transaction are statements too."""
+    """Counts statements. Only SQLite's BEGIN comes this way (PostgreSQL's goes with the first statement), so it is left out."""
 
     def __init__(self) -> None:
         self.statements: list[str] = []
 
     def __call__(self, execute, sql, params, many, context):
-        self.statements.append(sql.strip().split()[0] + " " + sql[:60])
+        if not sql.startswith("BEGIN"):
+            self.statements.append(sql)
         return execute(sql, params, many, context)
 
 
@@ -36,8 +37,8 @@ def looping(times):
 
 
 def test_a_step_is_one_statement_and_a_run_at_most_four_more(order_that):
-    """On SQLite, which has no data-modifying CTE, the same writes are a transaction of seven, without a round trip."""
-    a_step = 1 if connection.vendor == "postgresql" else 7
+    """On SQLite, which has no data-modifying CTE, the same writes are a transaction of six, without a round trip."""
+    a_step = 1 if connection.vendor == "postgresql" else 6
     short, long = cost_of(order_that(looping(1))), cost_of(order_that(looping(11)))
     assert (long - short) / 10 <= a_step
     assert short - 3 * a_step <= 4 * a_step  # three steps: planning, execute, finish
