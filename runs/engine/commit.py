@@ -1,7 +1,7 @@
 """The one hot path: a step's commit. Run row, checkpoint and events in one statement, fenced by the epoch of the claim.
 
-This is the one place with SQL of our own: through the ORM the same writes are five statements and several times the time
-(`make bench ARGS=steps` prints both). SQLite has no data-modifying CTE; there they are four statements in one transaction, which
+This is the one place with SQL of our own: through the ORM the same writes are a transaction of several statements, each a round trip
+to the server (`tests/runs/test_cost.py` counts). SQLite has no data-modifying CTE; there they are four statements in one transaction, which
 costs no round trip.
 """
 
