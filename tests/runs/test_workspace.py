@@ -2,13 +2,14 @@ import os
 import shutil
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import pytest
 
 from runs.steps.workspace import GitWorkspace, Limits, Saved
 from runs.workflows.base import Commit, StepFailed, Stopped
 from tests.runs.repositories import add_commit, bare_copy, git, make_repository, never, order_for
+from tests.stack import until
 
 
 @pytest.fixture
@@ -232,13 +233,22 @@ threading.Timer(1.0, lambda: os.kill(os.getpid(), 9)).start()
 work.run(["sh", "-c", "while true; do date >> {marker}; sleep 0.05; done"])
 """
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
-    size = marker.stat().st_size
-    time.sleep(0.2)
-    assert marker.stat().st_size > size  # the orphan is alive
+    assert writers(marker)  # the orphan is alive
     restored.restore()
-    size = marker.stat().st_size
-    time.sleep(0.3)
-    assert marker.stat().st_size == size
+    until(lambda: not writers(marker), seconds=5, what="the orphan's end")
+
+
+def writers(marker):
+    """The processes whose command line names the file."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            named = os.fsencode(marker) in (process / "cmdline").read_bytes()
+        except OSError:  # it ended while we looked
+            continue
+        if named:
+            found.append(process.name)
+    return found
 
 
 def test_a_repository_over_the_size_limit_is_not_kept(tmp_path, open_workspace):
