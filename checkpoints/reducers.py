@@ -86,6 +86,28 @@ def apply(state: Mapping[str, Any], update: Mapping[str, Any], rules: Mapping[st
     return merged
 
 
+def since(before: Mapping[str, Any], after: Mapping[str, Any], rules: Mapping[str, str]) -> dict[str, Any]:
+    """The update that brought `before` to `after`: `apply(before, since(before, after, rules), rules) == after`, ephemeral keys apart.
+
+    So what one branch did can join another one that went on from the same state. A key that is gone in `after` stays.
+    Raises MergeFailed where a list that is only ever appended to does not begin as it did.
+    """
+    changed = {key: value for key, value in after.items() if key not in before or before[key] != value}
+    return {
+        key: _since(key, before.get(key), value, rules.get(key, "replace")) for key, value in changed.items() if rules.get(key) != EPHEMERAL
+    }
+
+
+def _since(key: str, old: Any, new: Any, rule: str) -> Any:
+    if rule == "append" and isinstance(new, list) and isinstance(old, list):
+        if new[: len(old)] != old:
+            raise MergeFailed(f"state.{key} (append): what stood in it was changed, so it cannot be joined")
+        return new[len(old) :]
+    if rule == "add" and old is not None:
+        return new - old
+    return new
+
+
 def _list(value: Any) -> list[Any]:
     if value is None:
         return []

@@ -99,7 +99,7 @@ def answered_by_nobody(before: dt.datetime) -> Broken:
 
 def decided_but_not_moved(before: dt.datetime) -> Broken:
     """A run that waits though its question is closed, or that was cancelled by a person and is not."""
-    waits = Q(pause__run__status=PAUSED) & ~Exists(Pause.objects.open().filter(run=OuterRef("pause__run")))
+    waits = Q(pause__run__status=PAUSED, pause__run__awaited=0) & ~Exists(Pause.objects.open().filter(run=OuterRef("pause__run")))
     ignored = Q(action=CANCEL) & ~Q(pause__run__status=CANCELLED)
     return Decision.objects.filter(waits | ignored).only("pk")
 
@@ -153,7 +153,8 @@ def two_live_runs(before: dt.datetime) -> Broken:
 
 def end_without_result(before: dt.datetime) -> Broken:
     completed = Q(latest_run__status=COMPLETED) & ~Q(thread__head__status=CheckpointStatus.COMPLETED)
-    waiting = Q(latest_run__status=PAUSED) & ~Q(thread__head__status=CheckpointStatus.PENDING_INPUT)
+    asking = Q(latest_run__status=PAUSED, latest_run__awaited=0)
+    waiting = asking & ~Q(thread__head__status=CheckpointStatus.PENDING_INPUT)
     return WorkOrder.objects.filter(completed | waiting).only("pk")
 
 
@@ -162,7 +163,17 @@ def end_without_result(before: dt.datetime) -> Broken:
 
 def paused_without_question(before: dt.datetime) -> Broken:
     opened = Count("pauses", filter=Q(pauses__status=PauseStatus.OPEN))
-    return Run.objects.filter(status=PAUSED).annotate(opened=opened).exclude(opened=1).only("pk")
+    return Run.objects.filter(status=PAUSED, awaited=0).annotate(opened=opened).exclude(opened=1).only("pk")
+
+
+def children_miscounted(before: dt.datetime) -> Broken:
+    """A parent woken by a failure still has live children for a moment; one that waits has exactly those it counts."""
+    live = Count("children", filter=Q(children__status__in=sorted(LIVE)))
+    return Run.objects.filter(status=PAUSED, awaited__gt=0).annotate(live=live).exclude(live=F("awaited")).only("pk")
+
+
+def child_outlives_parent(before: dt.datetime) -> Broken:
+    return Run.objects.live().filter(parent__status__in=sorted(ENDED)).only("pk")
 
 
 def question_of_working_run(before: dt.datetime) -> Broken:
@@ -296,7 +307,11 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("history_forks", "P4", "The checkpoints of a run follow one another, one after each.", history_forks),
     Invariant("two_live_runs", "P4", "A thread has at most one live run.", two_live_runs),
     Invariant("end_without_result", "P4", "A completed or paused run has the checkpoint that says so.", end_without_result),
-    Invariant("paused_without_question", "P5", "A paused run has exactly one open question.", paused_without_question),
+    Invariant(
+        "paused_without_question", "P5", "A paused run has exactly one open question, or waits for child runs.", paused_without_question
+    ),
+    Invariant("children_miscounted", "P3", "A run that waits for child runs counts those that live.", children_miscounted),
+    Invariant("child_outlives_parent", "P6", "No child run lives on after the run that waited for it.", child_outlives_parent),
     Invariant("question_of_working_run", "P5", "A run with an open question is paused, not at work.", question_of_working_run),
     Invariant("question_is_not_the_head", "P5", "An open question was asked in the state its run goes on from.", question_is_not_the_head),
     Invariant("head_of_another_thread", "P5", "A thread's head is a checkpoint of its own.", head_of_another_thread),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
 from jsonschema import Draft202012Validator
@@ -19,9 +20,11 @@ from runs import workflows as workflows  # registers the step functions
 from runs.models import Definition, StepTemplate, Template
 from runs.workflows.base import UnknownStep, find
 from runs.workflows.fingerprint import fingerprint
+from runs.workflows.flow import SUB_STEPS
 from runs.workflows.sequence import Choice, FrozenStep
 
 MAX_STEPS = 50
+SAVED_MEANWHILE = "Somebody saved this template at the same moment. Look at the new version and save again."
 RESERVED = {"approve", "revise", "cancel"}
 
 
@@ -75,24 +78,46 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, **fields: An
                 slug=slug, version=last.version + 1 if last else 1, created_by_id=by.pk if by else None, **values
             )
     except IntegrityError as error:  # template_version_once
-        raise TemplateInvalid(
-            {"version": ["Somebody saved this template at the same moment. Look at the new version and save again."]}
-        ) from error
+        raise TemplateInvalid({"version": [SAVED_MEANWHILE]}) from error
 
 
 @transaction.atomic
-def edit_step_template(slug: str, *, title: str, function: str, config: Mapping[str, Any]) -> StepTemplate:
-    """Save a step template as its next version. The same content again makes no new version."""
+def edit_step_template(
+    slug: str, *, title: str, function: str = "", config: Mapping[str, Any] | None = None, sub_steps: Sequence[Mapping[str, Any]] = ()
+) -> StepTemplate:
+    """Save a step template as its next version. The same content again makes no new version.
+
+    Args:
+        function: a registered step function; `flow.sub_steps` where it is left empty and there are sub-steps.
+        sub_steps: as a template's steps; they run as child runs (see `runs.workflows.flow`).
+    Raises:
+        TemplateInvalid: no such function, or sub-steps that cannot be frozen.
+    """
+    function = function or (SUB_STEPS if sub_steps else "")
+    values = {"title": title, "function": function, "config": dict(config or {}), "sub_steps": [dict(one) for one in sub_steps]}
+    _check_texts(slug, values)
     try:
         find(function)
     except UnknownStep as error:
         raise TemplateInvalid({"function": [str(error)]}) from error
+    if sub_steps:
+        freeze_steps(values["sub_steps"], inside=(slug,))
     last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
-    if last and (last.title, last.function, last.config) == (title, function, dict(config)):
+    if last and {name: getattr(last, name) for name in values} == values:
         return last
-    return StepTemplate.objects.create(
-        slug=slug, version=last.version + 1 if last else 1, title=title, function=function, config=dict(config)
-    )
+    try:
+        with transaction.atomic():
+            return StepTemplate.objects.create(slug=slug, version=last.version + 1 if last else 1, **values)
+    except IntegrityError as error:  # step_template_version_once
+        raise TemplateInvalid({"version": [SAVED_MEANWHILE]}) from error
+
+
+def current_step_template(slug: str) -> StepTemplate:
+    """The newest version of a step template; raises TemplateNotFound."""
+    found = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
+    if found is None:
+        raise TemplateNotFound(f"There is no step template {slug!r}.")
+    return found
 
 
 def freeze(template: Template) -> Definition:
@@ -105,18 +130,20 @@ def freeze(template: Template) -> Definition:
     return definition
 
 
-def freeze_steps(steps: Any) -> list[FrozenStep]:
-    """A template's steps with everything filled in; raises TemplateInvalid."""
+def freeze_steps(steps: Any, *, inside: tuple[str, ...] = ()) -> list[FrozenStep]:
+    """A template's steps with everything filled in; raises TemplateInvalid. `inside` names the step templates they are sub-steps of."""
+    if len(inside) > settings.WAYSTATION_GATHER_DEPTH:
+        raise TemplateInvalid({"sub_steps": [f"Sub-steps may be nested {settings.WAYSTATION_GATHER_DEPTH} deep: {' > '.join(inside)}."]})
     if not isinstance(steps, list) or not steps or len(steps) > MAX_STEPS or not all(isinstance(step, dict) for step in steps):
         raise TemplateInvalid({"steps": [f"A template has between 1 and {MAX_STEPS} steps, each an object."]})
     frozen: list[FrozenStep] = []
     for position, step in enumerate(steps):
-        frozen.append(_freeze_step(step, position, taken={other["name"] for other in frozen}))
+        frozen.append(_freeze_step(step, position, taken={other["name"] for other in frozen}, inside=inside))
     _check_ways(frozen)
     return frozen
 
 
-def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str]) -> FrozenStep:
+def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str], inside: tuple[str, ...]) -> FrozenStep:
     step_type = str(step.get("step_type") or "")
     slug = str(step.get("step_template_slug") or "")
     kind = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
@@ -150,6 +177,10 @@ def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str]) -> 
         frozen.update(policies.freeze(step))  # type: ignore[typeddict-item]  # just the keys that policies may have
     except policies.PolicyInvalid as error:
         raise TemplateInvalid({f"steps.{position}.{error.field}": [str(error)]}) from error
+    if kind.slug in inside:
+        raise TemplateInvalid({f"steps.{position}.step_template_slug": [f"{kind.slug!r} would be a sub-step of itself."]})
+    if kind.sub_steps:
+        frozen["sub_steps"] = freeze_steps(kind.sub_steps, inside=(*inside, kind.slug))
     return frozen
 
 

@@ -115,6 +115,11 @@ def _ahead(steps: Sequence[FrozenStep], place: Place) -> set[str]:
 
 
 def _verdict(step: FrozenStep) -> Verdict:
+    """A step with sub-steps is as bad as the worst of them: it may start them yet."""
+    return min((_own_verdict(step), *(_verdict(one) for one in step.get("sub_steps", []))), key=VERDICTS.index)
+
+
+def _own_verdict(step: FrozenStep) -> Verdict:
     try:
         now = fingerprint(find(step["function"]))
     except UnknownStep:

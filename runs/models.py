@@ -32,6 +32,11 @@ class StepTemplate(models.Model):
     title = models.CharField(max_length=120)
     function = models.CharField(max_length=120, help_text="The registered step function, e.g. repo_tidy.plan.")
     config = models.JSONField(default=dict, blank=True)
+    sub_steps = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="Ordered steps that the step's child runs take, as in a template. Then the function is flow.sub_steps.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -81,6 +86,10 @@ class Template(models.Model):
         return f"{self.slug} v{self.version}"
 
 
+OWN_REDUCERS = {"decided": "merge", "gathered": "merge"}
+"""Of the keys that the engine itself writes: what child runs decided at the same time joins."""
+
+
 class Definition(models.Model):
     """A template with its step templates filled in, frozen under the digest of its content. Never changed."""
 
@@ -97,7 +106,7 @@ class Definition(models.Model):
     def reducers(self) -> dict[str, str]:
         """State key → name of its reducer; keys not named are replaced."""
         rules: dict[str, str] = self.content.get("reducers", {})
-        return rules
+        return {**OWN_REDUCERS, **rules}
 
     @property
     def steps(self) -> list[sequence.FrozenStep]:
@@ -135,7 +144,7 @@ class WorkOrderQuerySet(models.QuerySet["WorkOrder"]):
     def shown(self) -> WorkOrderQuerySet:
         """With all that lists and pages show, in one query."""
         related = self.select_related("thread__head", "thread__team", "latest_run", "definition", "created_by")
-        return related.defer("thread__head__body")
+        return related.defer("thread__head__body").annotate(asked=models.Subquery(Pause.objects.oldest_of(models.OuterRef("pk"))))
 
 
 class WorkOrder(ids.Shown, models.Model):
@@ -172,9 +181,27 @@ class WorkOrder(ids.Shown, models.Model):
 
     @property
     def status(self) -> str:
-        """`pending running paused completed failed`: cancelled and expired show as failed, with `failure_code` telling which."""
+        """`pending running paused completed failed`: cancelled and expired show as failed, with `failure_code` telling which.
+
+        A run that waits for its child runs is running, unless one of them waits for a person.
+        """
         status = self.latest_run.status if self.latest_run else RunStatus.PENDING
+        if self.gathering:
+            return "paused" if self.waiting_phase else "running"
         return "failed" if status in {RunStatus.CANCELLED, RunStatus.EXPIRED} else str(status)
+
+    @property
+    def gathering(self) -> bool:
+        """Whether its run waits for child runs."""
+        return self.latest_run is not None and self.latest_run.awaited > 0
+
+    @property
+    def waiting_phase(self) -> str:
+        """The phase of the oldest open question among its child runs; "" where none of them asks."""
+        asked = getattr(self, "asked", None)
+        if not hasattr(self, "asked"):
+            asked = Pause.objects.oldest_of(self.pk).first()
+        return asked or ""
 
     @property
     def current_step(self) -> str:
@@ -182,12 +209,14 @@ class WorkOrder(ids.Shown, models.Model):
         head = self.thread.head
         if head is None:
             return ""
-        return head.node_id if self.status == "paused" else head.next_step or head.node_id
+        return head.node_id if self.status == "paused" or self.gathering else head.next_step or head.node_id
 
     @property
     def phase(self) -> str:
         if self.status == "completed":
             return "completed"
+        if self.gathering and self.waiting_phase:
+            return self.waiting_phase
         if self.status == "paused" and self.thread.head is not None:
             return str(self.thread.head.metadata.get("blocking_reason", ""))
         steps = self.definition.steps
@@ -215,6 +244,12 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Runs whose worker has stopped renewing its lease."""
         return self.filter(status=RunStatus.RUNNING, lease_until__lt=now)
 
+    def live(self) -> RunQuerySet:
+        return self.filter(status__in=sorted(states.LIVE))
+
+    def visible_to(self, user: Person) -> RunQuerySet:
+        return self.filter(thread__in=Thread.objects.visible_to(user))
+
     def overdue(self, *, before: dt.datetime) -> RunQuerySet:
         """Runs that should have been picked up before then: their message was lost."""
         return self.filter(status=RunStatus.PENDING, due_at__lt=before)
@@ -231,6 +266,13 @@ class Run(ids.Shown, models.Model):
     definition = models.ForeignKey(Definition, models.PROTECT, related_name="runs")
     status = models.CharField(max_length=16, choices=RunStatus, default=RunStatus.PENDING)
     retry_of = models.ForeignKey("self", models.PROTECT, null=True, related_name="retries")
+    input = JsonTextField(default=dict, help_text="What was given to this run; it joined the state by the workflow's reducers.")
+    parent = models.ForeignKey("self", models.PROTECT, null=True, related_name="children", help_text="The run that waits for this one.")
+    child_name = models.CharField(max_length=100, blank=True, help_text="What its parent calls it.")
+    optional = models.BooleanField(default=False, help_text="Its parent goes on without it where it fails.")
+    depth = models.PositiveSmallIntegerField(default=0, help_text="How many parents are above it.")
+    awaited = models.PositiveIntegerField(default=0, help_text="Child runs that it waits for; 0 where it waits for a person or not at all.")
+    queue = models.CharField(max_length=40, default=sequence.DEFAULT_QUEUE, help_text="Which workers take the step it is at.")
     epoch = models.PositiveIntegerField(default=0, help_text="Counts claims; every write of a worker names the epoch of its own.")
     lease_owner = models.CharField(max_length=120, blank=True)
     lease_until = models.DateTimeField(null=True)
@@ -265,11 +307,19 @@ class Run(ids.Shown, models.Model):
                 condition=Q(error="") | Q(status__in=[RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.EXPIRED]),
                 name="run_error_only_if_unsuccessful",
             ),
+            models.CheckConstraint(condition=Q(awaited=0) | Q(status=RunStatus.PAUSED), name="run_awaits_only_while_paused"),
+            models.CheckConstraint(
+                condition=Q(parent__isnull=True, depth=0, child_name="") | (Q(parent__isnull=False, depth__gt=0) & ~Q(child_name="")),
+                name="run_child_has_parent",
+            ),
         ]
         indexes = [
             models.Index(fields=["due_at"], condition=Q(status=RunStatus.PENDING), name="run_pending_by_due"),  # sweep: lost messages
             models.Index(fields=["lease_until"], condition=Q(status=RunStatus.RUNNING), name="run_running_by_lease"),  # sweep: lost workers
             models.Index(fields=["thread", "-id"], name="run_by_thread"),  # a thread's attempts, newest first
+            models.Index(
+                fields=["parent", "id"], condition=Q(parent__isnull=False), name="run_by_parent"
+            ),  # join, cancel, the order's page
         ]
 
     def __str__(self) -> str:
@@ -279,6 +329,10 @@ class Run(ids.Shown, models.Model):
 class PauseQuerySet(models.QuerySet["Pause"]):
     def open(self) -> PauseQuerySet:
         return self.filter(status=PauseStatus.OPEN)
+
+    def oldest_of(self, order: Any) -> models.QuerySet[Pause, str]:
+        """The phase of the order's oldest open question, its child runs' among them."""
+        return self.open().filter(run__work_order=order).order_by("id").values_list("phase", flat=True)[:1]
 
     def visible_to(self, user: Person) -> PauseQuerySet:
         return self.filter(run__thread__in=Thread.objects.visible_to(user))

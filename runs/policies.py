@@ -1,10 +1,11 @@
-"""What a template step may say about failing, time, skipping and looping; checked when the template is saved."""
+"""What a template step may say about failing, time, skipping, looping, stops and workers; checked when the template is saved."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
@@ -28,6 +29,9 @@ SCHEMA = {
         "timeout": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 86400},
         "skip_when": {"type": ["object", "null"]},
         "max_loops": {"type": "integer", "minimum": 1, "maximum": 100_000},
+        "queue": {"type": "string"},
+        "interrupt_before": {"type": "boolean"},
+        "interrupt_after": {"type": "boolean"},
     },
 }
 
@@ -47,6 +51,8 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
         raise PolicyInvalid(".".join(str(part) for part in error.absolute_path), error.message[:300])
     if named.get("skip_when") is not None:
         _check_condition(named["skip_when"])
+    if named.get("queue", "steps") not in settings.WAYSTATION_QUEUES:
+        raise PolicyInvalid("queue", f"One of {', '.join(settings.WAYSTATION_QUEUES)}.")
     if "retry" in named:
         named["retry"] = _retry(named["retry"])
     return named

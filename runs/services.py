@@ -17,13 +17,18 @@ from checkpoints import codec, ids, live, log, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import definitions
-from runs.engine import record
+from runs.engine import ending
+from runs.engine.begin import Start, again, begin
+from runs.engine.facts import created, line
 from runs.engine.interruptions import BEFORE, STOPS
 from runs.models import Pause, Repository, Run, Template, WorkOrder
-from runs.states import CANCELLED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
+from runs.states import FAILED, PAUSED, PENDING, RUNNING, PauseStatus, RunEnded
 from runs.steps.sources import check_source
 from runs.tasks import nudge_on_commit
 from runs.workflows import sequence
+
+FIRST_STATE: Mapping[str, Any] = {"revision_feedback": "", "decided": {}}
+"""What every thread's first run starts from, beside its input."""
 
 
 class InputInvalid(Exception):
@@ -157,8 +162,8 @@ def _create(
     for name in (*stops["interrupt_before"], *stops["interrupt_after"]):
         if name not in {step["name"] for step in definition.steps}:
             raise InputInvalid({"interrupt": [f"The template has no step {name[:100]!r} to stop at."]})
-    first = definition.steps[0]["name"]
-    _start(order, {"revision_feedback": "", "decided": {}}, next_step=first, parent=None, before=None, stops=stops)
+    start = Start(state=dict(FIRST_STATE), next_step=definition.steps[0]["name"])
+    _follow(order, begin(thread, definition, order, start, **stops))
     return order
 
 
@@ -186,10 +191,8 @@ def _retry(order_id: uuid.UUID, *, by: User) -> Run:
     run, head = order.latest_run, order.thread.head
     if run is None or head is None or run.status != FAILED:
         raise RunEnded("Only a failed work order can be retried; one that was cancelled stays so.")
-    state = store.load(head)
-    next_step = head.next_step or head.node_id
-    new = _start(order, state, next_step=next_step, parent=head, before=state, retry_of=run)
-    log.append(order.thread_id, new.pk, [_line(f"Retried by {by.get_username()} from step {next_step}")])
+    new = _follow(order, again(run, head, store.load(head)))
+    log.append(order.thread_id, new.pk, [line(f"Retried by {by.get_username()} from step {head.next_step or head.node_id}")])
     return new
 
 
@@ -227,11 +230,11 @@ def _fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str
         raise NothingToFork("Nothing follows this checkpoint. Choose an earlier one.")
     before = store.load(checkpoint)
     after = before if state is None else dict(state)
-    run = _start(order, after, next_step=next_step, parent=checkpoint, before=before)
-    Run.objects.filter(pk=run.pk).update(forked_from=checkpoint, reason=reason)
+    start = Start(state=after, next_step=next_step, parent=checkpoint, before=before)
+    run = _follow(order, begin(order.thread, order.definition, order, start, forked_from=checkpoint, reason=reason))
     name = by.get_full_name() or by.get_username()
     words = f"Forked by {name} from {checkpoint.shown_id}, at step {next_step}: {reason}"
-    log.append(order.thread_id, run.pk, [_line(words, step=next_step, edited=state is not None)])
+    log.append(order.thread_id, run.pk, [line(words, step=next_step, edited=state is not None)])
     return run
 
 
@@ -243,35 +246,11 @@ def suspend(order_id: uuid.UUID, *, by: User) -> None:
         raise RunEnded("This work order does not run at the moment, so there is nothing to suspend.")
 
 
-def _start(
-    order: WorkOrder,
-    state: dict[str, Any],
-    *,
-    next_step: str,
-    parent: Checkpoint | None,
-    before: dict[str, Any] | None,
-    retry_of: Run | None = None,
-    stops: Mapping[str, list[str]] | None = None,
-) -> Run:
-    """A new run at a step, with the checkpoint it starts from. Call inside a transaction."""
-    run = Run.objects.create(
-        thread=order.thread, work_order=order, definition=order.definition, retry_of=retry_of, due_at=timezone.now(), **(stops or {})
-    )
-    steps = order.definition.steps
-    carried = (*record.CARRIED, "outputs", *(["scope"] if retry_of else []))  # a retry is the same execution: what is recorded holds
-    kept = {key: parent.metadata[key] for key in carried if key in parent.metadata} if parent else {}
-    entry = Entry(
-        status=CheckpointStatus.ACTIVE,
-        next_step=next_step,
-        completed_nodes=sequence.completed(steps, next_step),
-        total_nodes=len(steps),
-        metadata=kept,
-    )
-    checkpoint = store.save(order.thread_id, run.pk, state, entry, parent=parent, before=before)
+def _follow(order: WorkOrder, run: Run) -> Run:
+    """Make a new run the order's latest, and tell a worker. Call inside the transaction that made it."""
     order.latest_run = run
     order.save(update_fields=["latest_run"])
-    log.append(order.thread_id, run.pk, [record.created(checkpoint)])
-    nudge_on_commit(run.pk)
+    nudge_on_commit(run.pk, run.queue)
     return run
 
 
@@ -280,7 +259,7 @@ def close_pause(pause_id: uuid.UUID, status: PauseStatus) -> Pause:
     if not Pause.objects.open().filter(pk=pause_id).update(status=status, closed_at=timezone.now()):
         raise PauseClosed(f"{ids.show('pse', pause_id)} has been answered")
     live.inbox_hint_on_commit()
-    return Pause.objects.select_related("run__thread", "run__definition", "run__work_order", "checkpoint").get(pk=pause_id)
+    return Pause.objects.select_related("run__thread", "run__definition", "run__work_order", "run__parent", "checkpoint").get(pk=pause_id)
 
 
 def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[str, Any]) -> None:
@@ -289,71 +268,56 @@ def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[st
     The answer becomes a checkpoint: its `next_step` is the way out, its state holds the feedback.
     """
     run, to = pause.run, pause.ways[action]
-    if not Run.objects.filter(pk=run.pk).move({PAUSED}, PENDING, due_at=timezone.now()):
+    queue = sequence.queue_of(run.definition.steps, to)
+    if not Run.objects.filter(pk=run.pk).move({PAUSED}, PENDING, due_at=timezone.now(), queue=queue):
         raise PauseClosed(f"{run.shown_id} no longer waits for an answer")
     before = store.load(pause.checkpoint)
     words = feedback if action == sequence.REVISE else ""
     verdict = {} if pause.phase in STOPS else {pause.step: action}
     state = {**before, "revision_feedback": words, "decided": {**before.get("decided", {}), **verdict}}
     checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE)
-    lines = [_line(f"Workflow resumed with decision: {action}", step=pause.step, by=by)]
+    lines = [line(f"Workflow resumed with decision: {action}", step=pause.step, by=by)]
     if action == sequence.REVISE:
-        lines += [_line(f"Re-running step: {to} with feedback", step=to), _line(f"Revision feedback: {feedback}", step=to)]
+        lines += [line(f"Re-running step: {to} with feedback", step=to), line(f"Revision feedback: {feedback}", step=to)]
     received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": to})
     resumed = (EventKind.RUN_RESUMED, {"decision": action, "step": to})
-    log.append(run.thread_id, run.pk, [received, record.created(checkpoint), resumed, *lines])
-    nudge_on_commit(run.pk)
+    log.append(run.thread_id, run.pk, [received, created(checkpoint), resumed, *lines])
+    ending.note_on_parent(run, f"answered with {action} by {by}")
+    nudge_on_commit(run.pk, queue)
 
 
 def cancel_paused(pause: Pause, *, by: str, answer: dict[str, Any]) -> None:
     """End the run of a pause that was answered with cancel. Call inside the transaction that closed the pause."""
     received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": ""})
-    if not _end_cancelled(pause.run, sources={PAUSED}, by=by, first=[received]):
+    woken = ending.cancel(pause.run, {PAUSED}, by=by, first=[received])
+    if woken is None:
         raise PauseClosed(f"{pause.run.shown_id} no longer waits for an answer")
+    for run_id, queue in woken:
+        nudge_on_commit(run_id, queue)
 
 
-@transaction.atomic(durable=True)
 def cancel(order_id: uuid.UUID, *, by: User) -> None:
-    """End a work order that is waiting for a worker or being worked on. Raises RunEnded where it has ended, PauseClosed where it waits
-    for a person: that is answered with `decide`, so that the ledger holds it."""
-    order = WorkOrder.objects.shown().get(pk=order_id)
-    run = order.latest_run
-    if run is None or not _end_cancelled(run, sources={PENDING, RUNNING}, by=by.get_username(), first=[]):
-        raise RunEnded("This work order has ended already, so there was nothing to cancel.")
+    """End a work order that is waiting for a worker, for its child runs, or being worked on.
+
+    Raises RunEnded where it has ended, or waits for a person: that is answered with `decide`, so that the ledger holds it.
+    """
+    run = WorkOrder.objects.shown().get(pk=order_id).latest_run
+    if run is None:
+        raise RunEnded("This work order has not begun, so there was nothing to cancel.")
+    cancel_run(run, by=by)
 
 
-def _end_cancelled(run: Run, *, sources: set[Any], by: str, first: list[tuple[EventKind, dict[str, Any]]]) -> bool:
-    """Move, checkpoint and events of a cancelled run; False where it was in none of `sources`. Call inside a transaction."""
-    fields = {"failure_code": FailureCode.CANCELLED_BY_USER, "ended_at": timezone.now(), "lease_owner": "", "lease_until": None}
-    if not Run.objects.filter(pk=run.pk).move(sources, CANCELLED, **fields):
-        return False
-    head = Thread.objects.select_related("head").get(pk=run.thread_id).head  # after the move: now no worker can write a newer one
-    assert head is not None  # written with the run
-    step = sequence.named(run.definition.steps, head.next_step or head.node_id)
-    words = f"Cancelled by user at {sequence.phase_of(step['step_type'])} phase"
-    Run.objects.filter(pk=run.pk).update(error=words)
-    facts = [*first, _line(words, by=by), (EventKind.RUN_CANCELLED, {"error": words, "by": by})]
-    if (checkpoint := _cancelled_checkpoint(run, head)) is not None:
-        facts.append(record.created(checkpoint))
-    log.append(run.thread_id, run.pk, facts)
-    return True
+def cancel_run(run: Run, *, by: User) -> None:
+    """End a run and its child runs. As `cancel`."""
+    ending.undisturbed(lambda: _cancel(run, by))
 
 
-def _cancelled_checkpoint(run: Run, head: Checkpoint) -> Checkpoint | None:
-    """None where the head cannot be read: an order whose state was damaged can be cancelled all the same."""
-    try:
-        state = store.load(head)
-    except store.CheckpointDamaged:
-        return None
-    entry = Entry(
-        status=CheckpointStatus.CANCELLED,
-        node_id=head.next_step or head.node_id,
-        loop_num=head.loop_num,
-        completed_nodes=head.completed_nodes,
-        total_nodes=head.total_nodes,
-        metadata={**head.metadata, "failure_code": FailureCode.CANCELLED_BY_USER},
-    )
-    return store.save(run.thread_id, run.pk, state, entry, parent=head, before=state)
+def _cancel(run: Run, by: User) -> None:
+    woken = ending.cancel(run, {PENDING, RUNNING}, by=by.get_username(), first=[])
+    if woken is None:
+        raise RunEnded("This has ended already, so there was nothing to cancel.")
+    for run_id, queue in woken:
+        nudge_on_commit(run_id, queue)
 
 
 def _after_answer(pause: Pause, state: dict[str, Any], before: dict[str, Any], *, next_step: str, status: CheckpointStatus) -> Checkpoint:
@@ -371,7 +335,3 @@ def _after_answer(pause: Pause, state: dict[str, Any], before: dict[str, Any], *
         metadata=kept,
     )
     return store.save(pause.run.thread_id, pause.run_id, state, entry, parent=pause.checkpoint, before=before)
-
-
-def _line(message: str, *, step: str = "", **data: Any) -> tuple[EventKind, dict[str, Any]]:
-    return EventKind.LOG, {"message": message, "level": "info", "step": step, **data}

@@ -47,6 +47,7 @@ class FailureCode(models.TextChoices):
     """Why a run ended without its result, for filters and metrics. Step failures may bring a code of their own."""
 
     CANCELLED_BY_USER = "cancelled_by_user"
+    CANCELLED_WITH_PARENT = "cancelled_with_parent"
     STEP_ERROR = "step_error"
     INCIDENT = "incident"
 

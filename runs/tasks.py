@@ -15,6 +15,7 @@ from django.utils import timezone
 from checkpoints import ids
 from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.workflows.sequence import DEFAULT_QUEUE
 
 logger = logging.getLogger(__name__)
 
@@ -26,18 +27,18 @@ _broken_until = 0.0
 
 @shared_task(acks_late=True, ignore_result=True)
 def advance_run(run_id: str) -> None:
-    if advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS):
-        nudge(uuid.UUID(run_id))
+    for wanted, queue in advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS):
+        nudge(wanted, queue)
 
 
 @shared_task(ignore_result=True, expires=30)
 def sweep() -> None:
     """Take runs back from lost workers and send lost messages again. Harmless when two run at once."""
-    for run_id in recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS)):
-        nudge(run_id)
+    for run_id, queue in recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS)):
+        nudge(run_id, queue)
 
 
-def nudge(run_id: uuid.UUID) -> None:
+def nudge(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE) -> None:
     """Tell a worker to look at a run. Never raises: with the broker away, the sweep does it later."""
     global _broken_until
     if time.monotonic() < _broken_until:
@@ -49,6 +50,6 @@ def nudge(run_id: uuid.UUID) -> None:
         logger.warning("could not send a message for %s, the sweep will find it: %s", ids.show("run", run_id), error)
 
 
-def nudge_on_commit(run_id: uuid.UUID) -> None:
+def nudge_on_commit(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE) -> None:
     """Nudge once the open transaction commits."""
-    transaction.on_commit(lambda: nudge(run_id), robust=True)
+    transaction.on_commit(lambda: nudge(run_id, queue), robust=True)

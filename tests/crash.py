@@ -191,7 +191,7 @@ def work_off() -> None:
     """Sweep, and workers for what it names, until nothing is left to do."""
     expire_leases()
     while due := recovery.due_again(now=timezone.now(), patience=-LONG_AGO):
-        for run_id in due:
+        for run_id, _ in due:
             while advance(run_id, budget=60):
                 pass
 

@@ -15,46 +15,56 @@ from django.utils import timezone
 
 from checkpoints import codec, reducers, store
 from runs import workflows as workflows  # registers the step functions
-from runs.engine import context, interruptions, lease, record, timed
+from runs.engine import children, context, interruptions, lease, record, timed
 from runs.engine.context import Held
+from runs.engine.ending import Wake
 from runs.models import Run
 from runs.states import LeaseLost
 from runs.workflows import sequence
-from runs.workflows.base import Ask, Done, Go, Outcome, StepFailed, Stopped, find
+from runs.workflows.base import Ask, Done, Gather, Go, Outcome, StepFailed, Stopped, find
 from runs.workflows.sequence import FrozenStep
 
 logger = logging.getLogger(__name__)
 
 
-def advance(run_id: uuid.UUID, *, budget: float) -> bool:
-    """Take steps of a run for about `budget` seconds; True when it has more to do and wants another task.
+def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
+    """Take steps of a run for about `budget` seconds; gives the runs that want a message now, each with the queue it is for.
 
-    False also when another worker has it: being told twice is normal.
+    That is the run itself where it has more to do, the child runs it has started, the parent whose last child it was. None of them
+    where another worker has it: being told twice is normal.
     """
     with transaction.atomic(durable=True):
         if not lease.claim(run_id, now=timezone.now()):
-            return False
+            return []
     ends = time.monotonic() + budget
+    held = None
     with lease.renewed(run_id):
         try:
             held = _hold(run_id)
-            if not held.head.next_step:  # the answer to a question after the last step
-                record.ended(held)
-                return False
-            record.begin(held)
-            while not held.handed_back:
-                if not _take_step(held, ends=ends):
-                    return False
-            return True
+            _work(held, ends=ends)
         except (LeaseLost, Stopped) as reason:
             logger.info("stopped work: %s", reason)
-    return False
+    return held.wake if held else []
+
+
+def _work(held: Held, *, ends: float) -> None:
+    if not held.at:  # the answer to a question after the last step
+        return record.ended(held)
+    if held.joining:
+        more = _take_step(held, ends=ends)
+    else:
+        record.begin(held)
+        more = True
+    while more and not held.handed_back:
+        more = _take_step(held, ends=ends)
+    if more:
+        held.wake.append((held.run.pk, sequence.queue_of(held.steps, held.at)))
+    return None
 
 
 def _hold(run_id: uuid.UUID) -> Held:
-    run = Run.objects.select_related("thread__head", "definition", "work_order").get(pk=run_id)
+    run = Run.objects.select_related("thread__head", "definition", "work_order", "parent").get(pk=run_id)
     assert run.thread.head is not None  # `submit` writes both with the run
-    assert run.work_order is not None
     held = Held(run=run, epoch=run.epoch, steps=run.definition.steps, order=run.work_order, head=run.thread.head, state={})
     held.reducers, held.thread_ident = run.definition.reducers, threading.get_ident()
     try:
@@ -66,8 +76,10 @@ def _hold(run_id: uuid.UUID) -> Held:
 
 
 def _take_step(held: Held, *, ends: float) -> bool:
-    """Run one step and record what it answered. True when another step follows."""
-    outcome = _outcome(held)
+    """Run one step, or join its child runs, and record what it answered. True when another step follows."""
+    outcome = _join(held) if held.joining else _outcome(held)
+    if outcome is None:
+        return False
     try:
         if not isinstance(outcome, Exception):
             return _record(held, outcome, stay=time.monotonic() < ends)
@@ -81,7 +93,8 @@ def _take_step(held: Held, *, ends: float) -> bool:
 
 def _failed(held: Held, error: Exception) -> None:
     """Try again later where the step's policy says so; else the run ends."""
-    retry = _frozen(held).get("retry") if held.head.next_step else None
+    step = next((step for step in held.steps if step["name"] == held.at), None)
+    retry = step.get("retry") if step and not held.joining else None
     tries = held.run.attempts + 1
     if retry is not None and sequence.worth_retrying(retry, error, tries):
         jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
@@ -91,14 +104,14 @@ def _failed(held: Held, error: Exception) -> None:
 
 
 def _frozen(held: Held) -> FrozenStep:
-    return sequence.named(held.steps, held.head.next_step)
+    return sequence.named(held.steps, held.at)
 
 
 def _outcome(held: Held) -> Outcome | Exception:
     """What the step at hand answers: asked of a person first where the run says so, passed over where its condition holds."""
     try:
         step = _frozen(held)
-        if step["name"] in held.run.interrupt_before and held.head.metadata.get("cleared") != step["name"]:
+        if interruptions.asks_before(held.run, step) and held.head.metadata.get("cleared") != step["name"]:
             return interruptions.before(step)
         held.passing_over = interruptions.skips(step, held.state)
         if held.passing_over:
@@ -110,6 +123,19 @@ def _outcome(held: Held) -> Outcome | Exception:
     if isinstance(outcome, Go | Done):
         return interruptions.after(held.run, step, outcome)
     return outcome
+
+
+def _join(held: Held) -> Outcome | Exception | None:
+    """What the step came to whose child runs have ended, as `_outcome`; None where they were taken up again."""
+    try:
+        joined = children.join(held)
+        if joined is None:
+            return None
+        step = _frozen(held)
+        outcome = _checked(held, sequence.conclude(held.steps, step["name"], joined))
+        return interruptions.after(held.run, step, outcome) if isinstance(outcome, Go | Done) else outcome
+    except (StepFailed, store.CheckpointDamaged, reducers.MergeFailed, sequence.UnknownName) as error:
+        return error
 
 
 def _call(held: Held, step: FrozenStep) -> Outcome | Exception:
@@ -133,10 +159,13 @@ def _checked(held: Held, outcome: Any) -> Outcome:
             targets = [to]
         case Ask(ways=ways):
             targets = list(ways.values())
+        case Gather(to=to):
+            children.check(_frozen(held), outcome, depth=held.run.depth)
+            targets = [to]
         case Done():
             targets = []
         case _:
-            raise TypeError(f"a step answers Go, Ask or Done, not {outcome!r:.100}")
+            raise TypeError(f"a step answers Go, Ask, Done or Gather, not {outcome!r:.100}")
     for target in filter(None, targets):
         sequence.named(held.steps, target)
     answer: Outcome = outcome
@@ -145,7 +174,8 @@ def _checked(held: Held, outcome: Any) -> Outcome:
 
 def _record(held: Held, outcome: Outcome, *, stay: bool) -> bool:
     match outcome:
-        case Go():
+        case Go(to=to):
+            stay = stay and sequence.queue_of(held.steps, to or "") == sequence.queue_of(held.steps, held.at)
             try:
                 record.go(held, outcome, stay=stay)
             except record.Suspended as wish:
@@ -153,6 +183,8 @@ def _record(held: Held, outcome: Outcome, *, stay: bool) -> bool:
                 return False
             held.handed_back = not stay
             return True
+        case Gather():
+            children.start(held, _frozen(held), outcome)
         case Ask():
             record.ask(held, outcome)
         case Done():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
-from checkpoints import codec, log, store
+from checkpoints import codec, ids, log, store
 from checkpoints.models import Checkpoint, EventKind, Memo
 from runs.models import Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
@@ -31,7 +32,8 @@ class Held:
     run: Run
     epoch: int
     steps: list[FrozenStep]
-    order: WorkOrder
+    order: WorkOrder | None
+    """None for a run on a thread without a work order."""
     head: Checkpoint
     state: dict[str, Any]
     checked_at: float = 0.0
@@ -44,11 +46,29 @@ class Held:
     """The step at hand is skipped by its condition."""
     handed_back: bool = False
     """The time slice is over: the run is pending again and wants another task."""
+    joined: Mapping[str, Any] = field(default_factory=dict)
+    """Metadata that child runs bring to the checkpoint after their join."""
+    wake: list[tuple[uuid.UUID, str]] = field(default_factory=list)
+    """Runs that want a message once this one is let go, each with its queue."""
+
+    @property
+    def joining(self) -> bool:
+        """The run waited for child runs, and they have ended."""
+        return not self.head.next_step and "gather" in self.head.metadata
+
+    @property
+    def at(self) -> str:
+        """The step at hand; "" where nothing follows."""
+        return self.head.node_id if self.joining else self.head.next_step
+
+    def went(self, checkpoint: Checkpoint, state: dict[str, Any]) -> None:
+        """A step is done: the next one starts from here."""
+        self.head, self.state, self.joined, self.run.attempts = checkpoint, state, {}, 0
 
     @property
     def key(self) -> str:
         """Names this execution of the step: the same at every try, also by another worker or by the run that retries a failed one."""
-        name = self.head.next_step
+        name = self.at
         return str(self.head.metadata.get("scope") or f"{self.run.shown_id}/{name}/{loop_num(self.head, name)}")
 
     def once(self, key: str, function: Callable[[], Any]) -> Any:
@@ -89,7 +109,7 @@ class Held:
     def write_log(self, message: str, *, level: str = "info", **data: Any) -> None:
         """A log line in its own small commit, so that it is seen while the step still works. Raises Stopped where the run is not ours."""
         with transaction.atomic(durable=True):
-            line = {"message": codec.readable(message), "level": level, "step": self.head.next_step, **data}
+            line = {"message": codec.readable(message), "level": level, "step": self.at, **data}
             log.append(self.run.thread_id, self.run.pk, [(EventKind.LOG, line)])
             self._require()  # after the append, which waits for whoever is ending the run just now
 
@@ -102,7 +122,7 @@ def loop_num(head: Checkpoint, name: str) -> int:
 @contextmanager
 def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
     """The context of the step that `held` is at. Its workspace is given back at the end, so that the next step may have it."""
-    order = order_of(held.order)
+    order = order_of(held.run, held.order)
     number = loop_num(held.head, step["name"])
     with _workspace(held, order) as workspace:
         yield Context(
@@ -111,6 +131,7 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             loop_num=number,
             key=held.key,
             config=step["config"],
+            sub_steps=[one["name"] for one in step.get("sub_steps", [])],
             order=order,
             log=held.write_log,
             once=held.once,
@@ -126,26 +147,31 @@ def _workspace(held: Held, order: Order) -> GitWorkspace:
         clone_bytes=settings.WAYSTATION_CLONE_BYTES,
         command_seconds=settings.WAYSTATION_COMMAND_SECONDS,
     )
-    return GitWorkspace(
-        workspace_path(held.order), order, at=_saved(held.head), limits=limits, check=held.check, protocols=settings.WAYSTATION_GIT_SCHEMES
-    )
+    path = workspace_path(held.run)
+    return GitWorkspace(path, order, at=_saved(held.head), limits=limits, check=held.check, protocols=settings.WAYSTATION_GIT_SCHEMES)
 
 
-def order_of(order: WorkOrder) -> Order:
+def order_of(run: Run, order: WorkOrder | None) -> Order:
+    """What a step is told of its order, or of the thread it works on where there is none."""
+    if order is None:
+        return Order(id=run.thread.shown_id, title=run.thread.title, request="", input=run.input, repository_url="", branch="")
     return Order(
         id=order.shown_id,
         title=order.title,
         request=order.request,
         input=order.input,
         repository_url=order.repository_url,
-        branch=order.branch,
+        branch=order.branch if run.parent_id is None else f"{order.branch}-{run.shown_id}",
         check_command=tuple(order.check_command),
         author=order.author,
     )
 
 
-def workspace_path(order: WorkOrder) -> Path:
-    return Path(settings.WAYSTATION_DATA) / "workspaces" / order.shown_id
+def workspace_path(run: Run) -> Path:
+    """One folder per order; child runs, which work at the same time, have one each."""
+    shared = run.work_order_id is not None and run.parent_id is None
+    name = ids.show(WorkOrder.PREFIX, run.work_order_id) if shared and run.work_order_id else run.shown_id
+    return Path(settings.WAYSTATION_DATA) / "workspaces" / name
 
 
 def _saved(head: Checkpoint) -> Saved | None:

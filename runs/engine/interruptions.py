@@ -18,6 +18,11 @@ STOPS = frozenset({BEFORE, AFTER, SUSPENDED})
 """Phases of pauses that no step asked for: their answer is no verdict on the step."""
 
 
+def asks_before(run: Run, step: FrozenStep) -> bool:
+    """Whether this run, or its template, wants to be asked before the step."""
+    return step["name"] in run.interrupt_before or step.get("interrupt_before", False)
+
+
 def before(step: FrozenStep) -> Ask:
     """Asked before a step that this run is to be asked about."""
     report = Report(content=f"The run stops here before **{step['title']}** begins. Approve to let it begin.")
@@ -26,7 +31,7 @@ def before(step: FrozenStep) -> Ask:
 
 def after(run: Run, step: FrozenStep, outcome: Go | Done) -> Outcome:
     """Asked after a step that this run is to be asked about."""
-    if step["name"] not in run.interrupt_after:
+    if step["name"] not in run.interrupt_after and not step.get("interrupt_after", False):
         return outcome
     return _stop(step, outcome, question=f"Waiting after {step['title']}", phase=AFTER)
 
@@ -38,8 +43,7 @@ def suspended(step: FrozenStep, outcome: Go, *, by: str) -> Ask:
 
 def _stop(step: FrozenStep, outcome: Go | Done, *, question: str, phase: str) -> Ask:
     to = outcome.to or "" if isinstance(outcome, Go) else ""
-    report = outcome.report if isinstance(outcome, Go) else None
-    shown = report or Report(content=f"**{step['title']}** is done. Approve to go on.")
+    shown = outcome.report or Report(content=f"**{step['title']}** is done. Approve to go on.")
     return Ask(question=question, ways={APPROVE: to}, report=shown, update=outcome.update, phase=phase, commit=outcome.commit)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-import uuid
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -14,7 +14,8 @@ from django.utils import timezone
 
 from checkpoints import log, store
 from checkpoints.models import Checkpoint, EventKind
-from runs.engine import record
+from runs.engine import ending, entries
+from runs.engine.ending import Wake
 from runs.models import Run
 from runs.states import FAILED, PENDING, RUNNING, FailureCode
 
@@ -23,25 +24,25 @@ logger = logging.getLogger(__name__)
 BATCH = 500
 
 
-def due_again(*, now: dt.datetime, patience: dt.timedelta) -> list[uuid.UUID]:
+def due_again(*, now: dt.datetime, patience: dt.timedelta) -> list[Wake]:
     """Take lost runs back; give the runs that want a message, oldest first."""
     back = take_back(now=now)
-    overdue = Run.objects.overdue(before=now - patience).order_by("due_at").values_list("pk", flat=True)[:BATCH]
+    overdue = Run.objects.overdue(before=now - patience).order_by("due_at").values_list("pk", "queue")[:BATCH]
     return list(dict.fromkeys([*back, *overdue]))
 
 
-def take_back(*, now: dt.datetime, everything: bool = False) -> list[uuid.UUID]:
+def take_back(*, now: dt.datetime, everything: bool = False) -> list[Wake]:
     """Make runs with an expired lease pending again; a run that keeps losing its workers ends as an incident.
 
     `everything` takes every running one: for a process that knows itself to be the only worker.
     """
     running = Run.objects.filter(status=RUNNING) if everything else Run.objects.lost(now=now)
-    back = []
-    for run in running.select_related("thread__head").order_by("lease_until")[:BATCH]:
+    back: list[Wake] = []
+    for run in running.select_related("thread__head", "parent").order_by("lease_until")[:BATCH]:
         if run.lost_attempts + 1 >= settings.WAYSTATION_LOST_ATTEMPTS:
-            _incident(run)
+            back += ending.undisturbed(partial(_incident, run))
         elif _return(run, now=now):
-            back.append(run.pk)
+            back.append((run.pk, run.queue))
     return back
 
 
@@ -56,21 +57,27 @@ def _return(run: Run, *, now: dt.datetime) -> bool:
     return True
 
 
-@transaction.atomic(durable=True)
-def _incident(run: Run) -> None:
+def _incident(run: Run) -> list[Wake]:
     head = run.thread.head
     assert head is not None
     times = run.lost_attempts + 1
-    words = f"Step {head.next_step} lost its worker {times} times in a row. The state before it is kept; retry when the cause is found."
+    step = head.next_step or head.node_id
+    words = f"Step {step} lost its worker {times} times in a row. The state before it is kept; retry when the cause is found."
     fields = {"error": words, "failure_code": FailureCode.INCIDENT, "ended_at": timezone.now(), "lease_owner": "", "lease_until": None}
-    moved = Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until).move({RUNNING}, FAILED, **fields)
-    if not moved:
-        return
+    kids = ending.close_children(run)
+    woken = ending.tell_parent(run, failed=True)
+    if not Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until).move({RUNNING}, FAILED, **fields):
+        transaction.set_rollback(True)
+        return []
+    ending.move_children(run, kids)
     logger.error("%s: %s", run.shown_id, words)
-    facts, checkpoint = record.ending(run, head, _state(head), code=FailureCode.INCIDENT, words=words)
+    facts, checkpoint = entries.failure(run, head, _state(head), code=FailureCode.INCIDENT, words=words)
     if checkpoint is not None:
         store.insert(checkpoint)
     log.append(run.thread_id, run.pk, facts)
+    ending.end_children(kids, by=run.shown_id)
+    ending.note_on_parent(run, words, level="error")
+    return woken
 
 
 def _state(head: Checkpoint) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 State = dict[str, Any]
 """A run's state: a JSON object. Keys are the workflow's own, beside `revision_feedback` (the reviewer's latest words, or "")."""
@@ -90,21 +90,59 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """The run is complete."""
+    """The run is complete. `report` is what a child run hands to its parent, to be shown where that pauses."""
 
     update: Mapping[str, Any] = field(default_factory=dict)
     commit: Commit | None = None
+    report: Report | None = None
 
 
-Outcome = Go | Ask | Done
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """A run beside others, on a thread of its own: it starts from its parent's state and takes sub-steps of the step that gathers."""
+
+    name: str
+    """How its result and its card are called; unique within one Gather."""
+    steps: Sequence[str] = ()
+    """Names of the step template's sub-steps, in the order they run; empty for all of them."""
+    update: Mapping[str, Any] = field(default_factory=dict)
+    """Joins the state that it starts from, by the workflow's reducers."""
+
+
+FailurePolicy = Literal["fail_fast", "collect"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gather:
+    """Start child runs and go on when all have ended. While it waits, the run holds nothing.
+
+    What a child changed in its state joins the parent's by the workflow's reducers, in the order of `children`; `state["gathered"]`
+    holds for each name `{"run_id", "status", "error"}`. A child may pause; its card names this order.
+    """
+
+    children: Sequence[Child]
+    update: Mapping[str, Any] = field(default_factory=dict)
+    """Joins the state before the children start from it."""
+    to: str | None = None
+    """The step after the join; None means the next one of the template."""
+    into: str = ""
+    """Where named, what each child changed is kept under this key as `{name: changes}` instead of joining the state itself."""
+    on_failure: FailurePolicy = "fail_fast"
+    """`fail_fast`: the first child that does not complete cancels the others and fails the run. `collect`: go on with those that did."""
+    report: Report | None = None
+    """Shown where the run pauses after the join; else what the children reported."""
+    commit: Commit | None = None
+
+
+Outcome = Go | Ask | Done | Gather
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What was asked for, frozen when it was asked."""
+    """What was asked for, frozen when it was asked. A run on a thread without a work order gets one made of that thread."""
 
     id: str
-    """Shown id, `wo_…`."""
+    """Shown id, `wo_…`; `thr_…` where there is no work order."""
     title: str
     request: str
     input: Mapping[str, Any]
@@ -112,7 +150,7 @@ class Order:
     repository_url: str
     """An absolute local path or a remote URL, checked when the order was made; "" for workflows without code."""
     branch: str
-    """`waystation/<id>`."""
+    """`waystation/<id>`; a child run works on a branch of its own, `waystation/<id>-<run id>`."""
     check_command: Sequence[str] = ()
     """The repository's own check, an argument list that an operator wrote; empty when there is none."""
     author: str = "Waystation <waystation@localhost>"
@@ -195,6 +233,8 @@ class Context:
     check: Callable[[], None]
     """Raise `Stopped` when the run was cancelled or taken over. Call it between pieces of long work."""
     workspace: Workspace
+    sub_steps: Sequence[str] = ()
+    """Names of the step template's sub-steps, in order; empty where it has none."""
 
 
 Step = Callable[[State, Context], Outcome]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
-from runs.workflows.base import Ask, Done, Go, Outcome, Report
+from runs.workflows.base import Ask, Done, Gather, Go, Outcome, Report
 
 APPROVE, REVISE, CANCEL = "approve", "revise", "cancel"
 
@@ -64,8 +64,23 @@ class FrozenStep(TypedDict):
     max_loops: NotRequired[int]
     """How often the step may run in one run."""
     effects: NotRequired[list[str]]
+    queue: NotRequired[str]
+    """Which workers take it: "steps" where it says nothing."""
+    interrupt_before: NotRequired[bool]
+    """Asks before the step begins, in every run of this template."""
+    interrupt_after: NotRequired[bool]
+    sub_steps: NotRequired[list[FrozenStep]]
+    """What its child runs may take."""
     fingerprint: NotRequired[str]
     """What the step function did when the order was made; missing or "" where that is not known."""
+
+
+DEFAULT_QUEUE = "steps"
+
+
+def queue_of(steps: Sequence[FrozenStep], name: str) -> str:
+    """The queue of the step of that name; the usual one where there is none (a run that only has to end)."""
+    return next((step.get("queue", DEFAULT_QUEUE) for step in steps if step["name"] == name), DEFAULT_QUEUE)
 
 
 class UnknownName(Exception):
@@ -122,6 +137,8 @@ def phase_of(step_type: str) -> str:
 
 def conclude(steps: Sequence[FrozenStep], name: str, outcome: Outcome) -> Outcome:
     """What a step's outcome means in this template: a pause where the template asks for one, an end after the last step."""
+    if isinstance(outcome, Gather) and not outcome.children:
+        outcome = Go(update=outcome.update, to=outcome.to, report=outcome.report, commit=outcome.commit)
     if not isinstance(outcome, Go):
         return outcome
     step = named(steps, name)
@@ -139,5 +156,5 @@ def conclude(steps: Sequence[FrozenStep], name: str, outcome: Outcome) -> Outcom
             commit=outcome.commit,
         )
     if not to:
-        return Done(update=outcome.update, commit=outcome.commit)
+        return Done(update=outcome.update, commit=outcome.commit, report=outcome.report)
     return Go(update=outcome.update, to=to, report=outcome.report, commit=outcome.commit)

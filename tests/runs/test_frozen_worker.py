@@ -70,7 +70,7 @@ def go_on(process: Worker) -> str:
 
 def given_up(order) -> None:
     """The lease runs out by itself, and a sweep takes the run back."""
-    until(lambda: recovery.take_back(now=timezone.now()) == [order.latest_run_id], seconds=10, what="the end of the lease")
+    until(lambda: recovery.take_back(now=timezone.now()) == [(order.latest_run_id, "steps")], seconds=10, what="the end of the lease")
 
 
 def test_a_worker_frozen_past_its_lease_writes_nothing_after_the_run_went_on_without_it(order, worker):

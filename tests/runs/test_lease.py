@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 def lose_the_lease(run_id):
     """The worker stops beating; the sweep takes the run back."""
     Run.objects.filter(pk=run_id).update(lease_until=timezone.now() - dt.timedelta(seconds=1))
-    assert recovery.take_back(now=timezone.now()) == [run_id]
+    assert recovery.take_back(now=timezone.now()) == [(run_id, "steps")]
 
 
 def test_a_claim_is_given_once(make_order):
@@ -166,7 +166,7 @@ def test_the_heartbeat_renews_what_this_process_holds_and_nothing_else(make_orde
     Run.objects.update(lease_until=timezone.now() - dt.timedelta(hours=1))
     Run.objects.filter(pk=theirs).update(lease_owner="another:1")
     at_once(lambda: lease._renew([mine, theirs]))
-    assert recovery.take_back(now=timezone.now()) == [theirs]
+    assert recovery.take_back(now=timezone.now()) == [(theirs, "steps")]
 
 
 def test_two_runs_of_one_thread_cannot_live_at_the_same_time(make_order):

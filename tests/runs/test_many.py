@@ -117,12 +117,12 @@ def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(ten_thous
     assert "run_pending_by_due" in overdue.order_by("due_at").explain()
     order = crash.make("crash", by=ana, team=team)
     assert order.latest_run_id is not None
-    assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == [order.latest_run_id]
+    assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == [(order.latest_run_id, "steps")]
     with CaptureQueriesContext(connection) as queries:
         assert lease.claim(order.latest_run_id, now=timezone.now())
     assert len(queries) == 1
     crash.expire_leases()
-    assert recovery.take_back(now=timezone.now()) == [order.latest_run_id]
+    assert recovery.take_back(now=timezone.now()) == [(order.latest_run_id, "steps")]
     assert drive(order).status == "paused"
     assert WorkOrder.objects.count() == 2
     assert fresh(order).latest_run.lease_owner == ""

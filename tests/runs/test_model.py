@@ -238,7 +238,7 @@ class Engine(RuleBasedStateMachine):
     def sweep(self):
         """A sweep names just what is due; it takes nothing from a worker whose lease is good."""
         due = recovery.due_again(now=timezone.now(), patience=-crash.LONG_AGO)
-        assert set(due) == set(Run.objects.filter(status="pending").values_list("pk", flat=True))
+        assert set(due) == set(Run.objects.filter(status="pending").values_list("pk", "queue"))
 
     @invariant()
     def pictures_agree(self):

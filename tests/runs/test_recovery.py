@@ -46,7 +46,7 @@ def damage_head(order, text="{}"):
 def test_a_run_of_a_lost_worker_is_taken_up_again(make_order):
     """F11, F12, P3."""
     order = make_order()
-    assert lose_a_worker(order) == [order.latest_run_id]
+    assert lose_a_worker(order) == [(order.latest_run_id, "steps")]
     assert "was lost; another one takes over." in log_lines(order)[-1]
     assert drive(order).phase == "awaiting_plan_approval"
     assert Run.objects.get().lost_attempts == 0  # a step that got through starts the count afresh
@@ -71,7 +71,7 @@ def test_a_worker_that_still_beats_keeps_its_run(make_order):
 def test_at_a_start_of_the_only_worker_every_running_one_is_taken_back(make_order):
     order = make_order()
     lease.claim(order.latest_run_id, now=timezone.now())
-    assert recovery.take_back(now=timezone.now(), everything=True) == [order.latest_run_id]
+    assert recovery.take_back(now=timezone.now(), everything=True) == [(order.latest_run_id, "steps")]
 
 
 def test_a_run_that_keeps_losing_workers_stops_as_an_incident(make_order, settings):
@@ -162,7 +162,7 @@ def test_one_damaged_order_does_not_keep_the_sweep_from_the_others(make_order):
     Run.objects.update(due_at=LONG_AGO)
     Run.objects.filter(status="pending").update(status="running", epoch=1, lease_owner="x", lease_until=LONG_AGO)
     damage_head(damaged, "{")
-    assert sound.latest_run_id in recovery.take_back(now=timezone.now())
+    assert (sound.latest_run_id, "steps") in recovery.take_back(now=timezone.now())
 
 
 def test_a_step_that_changes_its_state_in_place_spoils_nothing(order_that):
@@ -184,7 +184,7 @@ def test_a_step_that_changes_its_state_in_place_spoils_nothing(order_that):
 def test_a_step_that_answers_nonsense_fails_at_once_and_says_what_it_answered(order_that, nonsense):
     order = drive(order_that(lambda state, context: nonsense))
     assert (order.status, order.latest_run.failure_code) == ("failed", "step_error")
-    assert "Go, Ask or Done" in order.latest_run.error
+    assert "Go, Ask, Done or Gather" in order.latest_run.error
 
 
 @pytest.mark.parametrize("outcome", [Go(to="nowhere"), Ask(question="?", ways={"approve": "nowhere"}, report=Report(content=""))])
@@ -238,6 +238,6 @@ def test_a_crash_outside_the_step_leaves_the_run_to_the_next_worker(make_order, 
         drive(order)
     monkeypatch.undo()
     Run.objects.update(lease_until=LONG_AGO)
-    assert recovery.take_back(now=timezone.now()) == [order.latest_run_id]
+    assert recovery.take_back(now=timezone.now()) == [(order.latest_run_id, "steps")]
     assert drive(order).phase == "awaiting_plan_approval"
     assert WorkOrder.objects.count() == 1

@@ -1,0 +1,83 @@
+"""How a run begins: its row, and the checkpoint that it goes on from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils import timezone
+
+from checkpoints import log, store
+from checkpoints.models import Checkpoint, CheckpointStatus, Thread
+from checkpoints.store import Entry
+from runs.engine.facts import CARRIED, created
+from runs.models import Definition, Run, WorkOrder
+from runs.workflows import sequence
+
+SAME = ("parent", "child_name", "optional", "depth", "input", "interrupt_before", "interrupt_after")
+"""What a run that goes on for another one is like it in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Where a run begins, and what it begins with."""
+
+    state: dict[str, Any]
+    next_step: str
+    """ "" for one that goes on waiting for child runs."""
+    parent: Checkpoint | None = None
+    """The checkpoint it goes on from; None for a thread's first."""
+    before: dict[str, Any] | None = None
+    """The state at `parent`."""
+    carried: tuple[str, ...] = (*CARRIED, "outputs")
+    """Metadata that comes along from `parent`."""
+    metadata: Mapping[str, Any] | None = None
+
+
+def begin(thread: Thread, definition: Definition, order: WorkOrder | None, start: Start, **fields: Any) -> Run:
+    """Write a new run that waits for a worker, with its checkpoint and event. Call inside a transaction; the nudge is the caller's.
+
+    Args:
+        fields: further columns of the run.
+    """
+    queue = sequence.queue_of(definition.steps, start.next_step)
+    run = Run.objects.create(thread=thread, definition=definition, work_order=order, due_at=timezone.now(), queue=queue, **fields)
+    checkpoint = store.save(thread.pk, run.pk, start.state, entry_of(definition, start), parent=start.parent, before=start.before)
+    log.append(thread.pk, run.pk, [created(checkpoint)])
+    return run
+
+
+def entry_of(definition: Definition, start: Start) -> Entry:
+    """What a run's first checkpoint records."""
+    steps, parent = definition.steps, start.parent
+    kept = {key: parent.metadata[key] for key in start.carried if key in parent.metadata} if parent else {}
+    waiting = parent is not None and not start.next_step
+    return Entry(
+        status=CheckpointStatus.ACTIVE,
+        node_id=parent.node_id if waiting and parent else "",
+        loop_num=parent.loop_num if waiting and parent else 1,
+        next_step=start.next_step,
+        completed_nodes=sequence.completed(steps, start.next_step),
+        total_nodes=len(steps),
+        metadata={**kept, **(start.metadata or {})},
+    )
+
+
+def again(run: Run, head: Checkpoint, state: dict[str, Any], **fields: Any) -> Run:
+    """A run that goes on where `run` stopped: at the step that failed, or waiting for the child runs that did not complete.
+
+    It is the same execution: what is recorded under its key holds. Call inside a transaction.
+    """
+    gathering = "gather" in head.metadata and not head.next_step
+    metadata = {"gather": {**head.metadata["gather"], "again": True}} if gathering else {}
+    start = Start(
+        state=state,
+        next_step="" if gathering else head.next_step or head.node_id,
+        parent=head,
+        before=state,
+        carried=(*CARRIED, "outputs", "scope"),
+        metadata=metadata,
+    )
+    same = {name: getattr(run, name) for name in SAME}
+    return begin(run.thread, run.definition, run.work_order, start, retry_of=run, **{**same, **fields})

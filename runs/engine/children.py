@@ -1,0 +1,226 @@
+"""Child runs: started by a step that gathers, joined when all have ended, taken up again when their parent is retried.
+
+A parent that waits is `paused` with `awaited` counting the children that have not ended; each child's end counts it down in its own
+transaction, and the last one makes the parent pending. The join is then the work of whoever takes the parent up.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from checkpoints import codec, ids, reducers, store
+from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
+from runs.engine import entries, record
+from runs.engine.begin import Start, again, entry_of
+from runs.engine.context import Held
+from runs.engine.facts import created, line
+from runs.models import Definition, Run
+from runs.states import COMPLETED, LIVE, PAUSED
+from runs.workflows import sequence
+from runs.workflows.base import Child, Gather, Go, Report, StepFailed
+from runs.workflows.sequence import FrozenStep
+
+OWN = ("gathered", "revision_feedback")
+"""State keys of a child's own that do not join its parent's."""
+
+
+def check(step: FrozenStep, outcome: Gather, *, depth: int) -> None:
+    """Raise StepFailed where these children cannot be run. `depth` is that of the run that gathers."""
+    names = [child.name for child in outcome.children]
+    width, deepest = settings.WAYSTATION_GATHER_WIDTH, settings.WAYSTATION_GATHER_DEPTH
+    if len(names) > width:
+        raise StepFailed(f"A step may gather up to {width} child runs at once; this one wants {len(names)}.", code="gather_too_wide")
+    if depth >= deepest:
+        raise StepFailed(f"Child runs may be nested {deepest} deep; this run is at that depth.", code="gather_too_deep")
+    if len(set(names)) < len(names) or not all(0 < len(name) <= 100 for name in names):
+        raise StepFailed("Each child run needs a name of its own, of up to 100 characters.", code="gather_invalid")
+    known = {one["name"] for one in step.get("sub_steps", [])}
+    unknown = sorted({name for child in outcome.children for name in child.steps} - known)
+    if unknown or not known:
+        wanted = ", ".join(unknown) or "any"
+        raise StepFailed(f"The step template of {step['name']} has no sub-step {wanted} for a child run to take.", code="gather_invalid")
+
+
+def start(held: Held, step: FrozenStep, outcome: Gather) -> None:
+    """Record what the step did, start its children, and wait for them: the run holds nothing from here on."""
+    held.wake += _start(held, step, outcome)
+
+
+@transaction.atomic(durable=True)
+def _start(held: Held, step: FrozenStep, outcome: Gather) -> list[tuple[uuid.UUID, str]]:
+    runs = [Run(child_name=child.name) for child in outcome.children]
+    plan = {
+        "children": [{"name": run.child_name, "run_id": run.shown_id} for run in runs],
+        "to": outcome.to,
+        "into": outcome.into,
+        "on_failure": outcome.on_failure,
+        "report": entries.kept_report(outcome.report) if outcome.report else None,
+    }
+    checkpoint, state = entries.after_step(
+        held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step="", metadata={"gather": plan}
+    )
+    names = ", ".join(child.name for child in outcome.children)
+    done = (EventKind.STEP_COMPLETED, {"step": held.at})
+    facts = [done, created(checkpoint), line(f"Waiting for {len(runs)} child runs: {names}", held.at)]
+    record.write(held, {"status": PAUSED, "awaited": len(runs), **record.FREE}, facts, checkpoint)
+    made = [_Made(held, step, run, child, state, checkpoint, outcome) for run, child in zip(runs, outcome.children, strict=True)]
+    Thread.objects.bulk_create([one.thread for one in made])
+    Run.objects.bulk_create([one.run for one in made])
+    Checkpoint.objects.bulk_create([one.checkpoint for one in made])
+    Event.objects.bulk_create([one.event for one in made])
+    return [(one.run.pk, one.run.queue) for one in made]
+
+
+class _Made:
+    """The unsaved rows of one child."""
+
+    def __init__(
+        self, held: Held, step: FrozenStep, run: Run, child: Child, state: dict[str, Any], parent: Checkpoint, outcome: Gather
+    ) -> None:
+        above = held.run
+        title = f"{above.thread.title}: {child.name}"[:200]
+        definition = _definition(above.definition, step, child.steps)
+        values = reducers.apply(state, child.update, definition.reducers)
+        git = {"git": parent.metadata["git"]} if "git" in parent.metadata else {}
+        begins = Start(state=values, next_step=definition.steps[0]["name"], metadata=git)
+        self.thread = Thread(owner_id=above.thread.owner_id, team_id=above.thread.team_id, title=title, last_seq=1)
+        self.checkpoint = store.build(self.thread.pk, run.pk, values, entry_of(definition, begins), parent=None, before=None)
+        self.thread.head_id = self.checkpoint.pk
+        kind, data = created(self.checkpoint)
+        self.event = Event(thread=self.thread, run_id=run.pk, seq=1, kind=kind, data=data)
+        run.thread, run.definition, run.work_order_id = self.thread, definition, above.work_order_id
+        run.parent_id, run.depth, run.optional = above.pk, above.depth + 1, outcome.on_failure == "collect"
+        run.due_at, run.queue = timezone.now(), sequence.queue_of(definition.steps, begins.next_step)
+        self.run = run
+
+
+def _definition(above: Definition, step: FrozenStep, names: Sequence[str]) -> Definition:
+    """What a child run is pinned to: some of the sub-steps that are frozen with its parent."""
+    known = step["sub_steps"]
+    steps = [sequence.named(known, name) for name in names] if names else known
+    content = {**above.content, "steps": steps}
+    facts = {"template_slug": above.template_slug, "template_version": above.template_version, "content": content}
+    return Definition.objects.get_or_create(digest=codec.digest(codec.encode(content)), defaults=facts)[0]
+
+
+def join(held: Held) -> Go | None:
+    """What the step that gathered has come to; None where children were taken up again and the run waits on.
+
+    Raises StepFailed where one failed that counts.
+    """
+    plan = held.head.metadata["gather"]
+    if plan.get("again"):
+        wake = _take_up(held, plan)
+        if wake is not None:
+            held.wake += wake
+            return None
+    runs = _runs_of(plan)
+    if plan["on_failure"] == "fail_fast":
+        _refuse_failed(runs)
+    return _joined(held, plan, runs)
+
+
+def _runs_of(plan: Mapping[str, Any]) -> dict[str, Run]:
+    """Name → child run, in the order the step named them."""
+    keys = {child["name"]: ids.parse(Run.PREFIX, child["run_id"]) for child in plan["children"]}
+    found = Run.objects.select_related("thread__head", "definition").in_bulk(list(keys.values()))
+    return {name: found[key] for name, key in keys.items()}
+
+
+def _refuse_failed(runs: Mapping[str, Run]) -> None:
+    for name, run in runs.items():
+        if run.status != COMPLETED and run.status not in LIVE and run.failure_code != "cancelled_with_parent":
+            raise StepFailed(f"The child run {name} did not complete: {run.error or run.status}", code="child_failed")
+
+
+def _joined(held: Held, plan: Mapping[str, Any], runs: Mapping[str, Run]) -> Go:
+    done = {name: run for name, run in runs.items() if run.status == COMPLETED}
+    changes = {name: _changes(run, held.reducers) for name, run in done.items()}
+    update: dict[str, Any] = {plan["into"]: changes} if plan["into"] else _merged(changes, held.reducers)
+    update["gathered"] = {name: {"run_id": run.shown_id, "status": run.status, "error": run.error} for name, run in runs.items()}
+    held.joined = _code(held.head, done)
+    report = entries.read_report(plan["report"]) if plan["report"] else _report(runs)
+    return Go(update=update, to=plan["to"], report=report)
+
+
+def _changes(run: Run, rules: Mapping[str, str]) -> dict[str, Any]:
+    """What a child did to the state that it started from."""
+    first = Checkpoint.objects.get(thread=run.thread_id, parent__isnull=True)
+    assert run.thread.head is not None  # written with the run
+    before, after = store.load(first), store.load(run.thread.head)
+    changes = reducers.since(before, after, rules)
+    return {key: value for key, value in changes.items() if key not in OWN}
+
+
+def _merged(changes: Mapping[str, dict[str, Any]], rules: Mapping[str, str]) -> dict[str, Any]:
+    """One update out of several, in their order."""
+    update: dict[str, Any] = {}
+    for change in changes.values():
+        update = reducers.apply(update, change, rules)
+    return update
+
+
+def _code(head: Checkpoint, runs: Mapping[str, Run]) -> dict[str, Any]:
+    """The code after the join: that of the one child that changed it. Raises StepFailed where several did."""
+    before = head.metadata.get("git", {}).get("commit")
+    heads = {name: run.thread.head.metadata.get("git", {}) for name, run in runs.items() if run.thread.head}
+    changed = {name: git for name, git in heads.items() if git.get("commit") not in {None, before}}
+    if len({git["commit"] for git in changed.values()}) > 1:
+        kept = ", ".join(f"{name} {git['commit'][:12]}" for name, git in changed.items())
+        words = f"Several child runs changed the code, and their commits cannot be joined by themselves: {kept}. They are kept."
+        raise StepFailed(words, code="children_changed_code")
+    return {"git": next(iter(changed.values()))} if changed else {}
+
+
+def _report(runs: Mapping[str, Run]) -> Report:
+    """What the children handed over; that of an only child as it is."""
+    reports = {name: _handed(run) for name, run in runs.items()}
+    if len(reports) == 1 and (only := next(iter(reports.values()))):
+        return only
+    parts = []
+    for name, run in runs.items():
+        report = reports[name]
+        words = report.content if report else "Done." if run.status == COMPLETED else f"Did not complete: {run.error or run.status}"
+        parts.append(f"## {name}\n\n{words}")
+    patch = "".join(report.patch for report in reports.values() if report)
+    effects = [effect for report in reports.values() if report for effect in report.effects]
+    return Report(content="\n\n".join(parts), patch=patch, facts={"Child runs": len(runs)}, effects=effects)
+
+
+def _handed(run: Run) -> Report | None:
+    head = run.thread.head
+    kept = head.metadata.get("report") if head and run.status == COMPLETED else None
+    return entries.read_report(kept) if kept else None
+
+
+@transaction.atomic(durable=True)
+def _take_up(held: Held, plan: Mapping[str, Any]) -> list[tuple[uuid.UUID, str]] | None:
+    """Start those children again that did not complete, each where it stopped, and wait for them; None where all have completed."""
+    if not Run.objects.held(held.run.pk, held.epoch).update(lost_attempts=0):  # parents are locked before their children
+        raise record.lost(held)
+    runs = _runs_of(plan)
+    if all(run.status == COMPLETED for run in runs.values()):
+        return None
+    new = {name: run if run.status == COMPLETED else _again(held, run) for name, run in runs.items()}
+    listed = [{"name": name, "run_id": run.shown_id} for name, run in new.items()]
+    waiting = [run for run in new.values() if run.status != COMPLETED]
+    fresh = {key: value for key, value in plan.items() if key != "again"}
+    checkpoint, _ = entries.after_step(
+        held, {}, None, status=CheckpointStatus.ACTIVE, next_step="", metadata={"gather": {**fresh, "children": listed}}
+    )
+    names = ", ".join(run.child_name for run in waiting)
+    facts = [created(checkpoint), line(f"Waiting for {len(waiting)} child runs: {names}", held.at)]
+    record.write(held, {"status": PAUSED, "awaited": len(waiting), **record.FREE}, facts, checkpoint)
+    return [(run.pk, run.queue) for run in waiting]
+
+
+def _again(held: Held, run: Run) -> Run:
+    head = run.thread.head
+    assert head is not None  # written with the run
+    return again(run, head, store.load(head), parent=held.run, depth=held.run.depth + 1)

@@ -1,0 +1,159 @@
+"""Runs that end before their last step: cancelled by a person, or with the run that waits for them; and what a parent is told.
+
+Locks are taken in one order everywhere: pauses, runs from the parent down, threads, ledgers. So nobody waits in a circle.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeVar
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from checkpoints import live, log, store
+from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
+from checkpoints.store import Entry
+from runs.engine.facts import Facts, created, line
+from runs.models import Pause, Run
+from runs.states import CANCELLED, LIVE, PAUSED, PENDING, FailureCode, PauseStatus, RunStatus
+from runs.workflows import sequence
+from runs.workflows.sequence import DEFAULT_QUEUE
+
+Result = TypeVar("Result")
+Wake = tuple[uuid.UUID, str]
+"""A run that wants a message, and the queue it is for."""
+TRIES = 10
+
+
+class Disturbed(Exception):
+    """A child run asked or gathered just now; nothing was written. To be tried again."""
+
+
+def undisturbed(write: Callable[[], Result]) -> Result:
+    """Give what `write` gives, in a transaction of its own; again where a child run moved in between."""
+    for _ in range(TRIES - 1):
+        try:
+            with transaction.atomic(durable=True):
+                return write()
+        except Disturbed:
+            continue
+    with transaction.atomic(durable=True):
+        return write()
+
+
+def tell_parent(run: Run, *, failed: bool) -> list[Wake]:
+    """Count a child run's end on its parent, if it has one; gives the parent where it goes on now and wants a message.
+
+    Call inside a transaction, before the child's own row is moved. A failure that counts wakes the parent at once.
+    """
+    if run.parent_id is None:
+        return []
+    waiting = Run.objects.filter(pk=run.parent_id, status=PAUSED, awaited__gt=0)
+    on = {"due_at": timezone.now(), "queue": DEFAULT_QUEUE}
+    if failed and not run.optional:
+        moved = waiting.move({PAUSED}, PENDING, awaited=0, **on)
+    elif waiting.update(awaited=F("awaited") - 1):  # the row is ours now: nobody else counts meanwhile
+        moved = Run.objects.filter(pk=run.parent_id, awaited=0).move({PAUSED}, PENDING, **on)
+    else:  # it has ended, or goes on already
+        moved = 0
+    return [(run.parent_id, DEFAULT_QUEUE)] if moved else []
+
+
+def note_on_parent(run: Run, words: str, *, level: str = "info", **data: Any) -> None:
+    """Tell those who watch the parent. Call inside a transaction, after everything else: its thread is locked last."""
+    if run.parent is not None:
+        told = line(f"{run.child_name}: {words}", level=level, child=run.child_name, child_run_id=run.shown_id, **data)
+        log.append(run.parent.thread_id, run.parent_id, [told])
+
+
+def cancel(run: Run, sources: Collection[RunStatus], *, by: str, first: Facts) -> list[Wake] | None:
+    """End a run and all that runs for it, as a person wished. Call inside a transaction.
+
+    Args:
+        sources: the statuses it may be in; one that waits for child runs counts as running.
+        first: events before those of the end.
+    Returns:
+        runs that want a message now (its parent), or None where it was in none of `sources`: then roll back.
+    Raises:
+        Disturbed: see `undisturbed`.
+    """
+    kids = close_children(run)
+    woken = tell_parent(run, failed=True)
+    found = Run.objects.filter(Q(status__in=sources) | Q(awaited__gt=0), pk=run.pk)
+    fields = {"failure_code": FailureCode.CANCELLED_BY_USER, "ended_at": timezone.now(), "lease_owner": "", "lease_until": None}
+    if not found.move(LIVE, CANCELLED, awaited=0, **fields):
+        return None
+    move_children(run, kids)
+    words = _cancelled(run, by=by, first=first, code=FailureCode.CANCELLED_BY_USER)
+    end_children(kids, by=by)
+    note_on_parent(run, words, level="warning")
+    return woken
+
+
+def close_children(run: Run) -> list[Run]:
+    """The live runs below a run, parents first, with their questions closed. Call inside a transaction, before any run is moved."""
+    kids = _below(run)
+    if kids and Pause.objects.open().filter(run__in=kids).update(status=PauseStatus.CANCELLED, closed_at=timezone.now()):
+        live.inbox_hint_on_commit()
+    return kids
+
+
+def move_children(run: Run, kids: Sequence[Run]) -> None:
+    """End the rows of those runs, after their parent's. Raises Disturbed where one asked or gathered since `close_children`."""
+    fields = {"failure_code": FailureCode.CANCELLED_WITH_PARENT, "ended_at": timezone.now(), "lease_owner": "", "lease_until": None}
+    for kid in kids:
+        Run.objects.filter(pk=kid.pk).move(LIVE, CANCELLED, awaited=0, **fields)
+    if kids and (Pause.objects.open().filter(run__in=kids).exists() or _below(run)):
+        raise Disturbed
+
+
+def end_children(kids: Sequence[Run], *, by: str) -> None:
+    """The last checkpoint and events of runs that `move_children` moved; one that had ended by itself meanwhile has its own."""
+    ended = Run.objects.filter(pk__in=[kid.pk for kid in kids], failure_code=FailureCode.CANCELLED_WITH_PARENT, error="")
+    for kid in ended.select_related("definition", "parent").order_by("depth", "pk"):
+        _cancelled(kid, by=by, first=[], code=FailureCode.CANCELLED_WITH_PARENT)
+
+
+def _below(run: Run) -> list[Run]:
+    """Live runs under a run, level by level."""
+    found: list[Run] = []
+    level: list[Any] = [run.pk]
+    while level:
+        below = list(Run.objects.live().filter(parent__in=level).order_by("pk"))
+        found += below
+        level = list(Run.objects.filter(parent__in=level, children__isnull=False).values_list("pk", flat=True).distinct())
+    return found
+
+
+def _cancelled(run: Run, *, by: str, first: Facts, code: FailureCode) -> str:
+    head = Thread.objects.select_related("head").get(pk=run.thread_id).head  # after the move: now no worker can write a newer one
+    assert head is not None  # written with the run
+    step = sequence.named(run.definition.steps, head.next_step or head.node_id)
+    whose = "by user" if code == FailureCode.CANCELLED_BY_USER else "with its parent run"
+    words = f"Cancelled {whose} at {sequence.phase_of(step['step_type'])} phase"
+    Run.objects.filter(pk=run.pk).update(error=words)
+    facts: Facts = [*first, line(words, by=by), (EventKind.RUN_CANCELLED, {"error": words, "by": by})]
+    if (checkpoint := _checkpoint(run, head, code)) is not None:
+        facts.append(created(checkpoint))
+    log.append(run.thread_id, run.pk, facts)
+    return words
+
+
+def _checkpoint(run: Run, head: Checkpoint, code: FailureCode) -> Checkpoint | None:
+    """None where the head cannot be read: a run whose state was damaged can be cancelled all the same."""
+    try:
+        state = store.load(head)
+    except store.CheckpointDamaged:
+        return None
+    entry = Entry(
+        status=CheckpointStatus.CANCELLED,
+        node_id=head.next_step or head.node_id,
+        loop_num=head.loop_num,
+        completed_nodes=head.completed_nodes,
+        total_nodes=head.total_nodes,
+        metadata={**head.metadata, "failure_code": code},
+    )
+    return store.save(run.thread_id, run.pk, state, entry, parent=head, before=state)

@@ -1,0 +1,142 @@
+"""The unsaved rows that a step leaves behind: its checkpoint, and the question where it asks one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+
+from checkpoints import codec, reducers, store
+from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
+from checkpoints.store import Entry
+from runs.engine.context import Held, loop_num
+from runs.engine.facts import CARRIED, Facts, created, line
+from runs.models import Pause, Run
+from runs.workflows import sequence
+from runs.workflows.base import Ask, Commit, Report
+
+OUTPUTS = ("git_commit_count", "github_pull_request_url")
+"""State keys that lists and the API show; copied to the checkpoint's metadata so that no state is loaded for them."""
+
+
+def after_step(
+    held: Held,
+    update: Any,
+    code: Commit | None,
+    *,
+    status: CheckpointStatus,
+    next_step: str,
+    metadata: dict[str, Any] | None = None,
+    ran: bool = True,
+) -> tuple[Checkpoint, dict[str, Any]]:
+    """The checkpoint after a step, and its state: the update merged by the workflow's reducers.
+
+    A join belongs to the execution of the step that gathered: it adds no loop.
+    """
+    step, head = held.at, held.head
+    state = reducers.apply(held.state, update, held.reducers)
+    counts = ran and not held.joining
+    number = loop_num(head, step) if counts else head.loop_num
+    kept = {key: head.metadata[key] for key in CARRIED if key in head.metadata}
+    entry = Entry(
+        status=status,
+        node_id=step if ran else head.node_id,
+        next_step=next_step,
+        loop_num=number,
+        completed_nodes=sequence.completed(held.steps, next_step or sequence.following(held.steps, step)) if ran else head.completed_nodes,
+        total_nodes=len(held.steps),
+        metadata={
+            **kept,
+            **held.joined,
+            **(metadata or {}),
+            **({"git": _git(code)} if code else {}),
+            "loops": {**kept.get("loops", {}), **({step: number} if counts else {})},
+            "outputs": {key: state[key] for key in OUTPUTS if key in state},
+        },
+    )
+    return store.build(held.run.thread_id, held.run.pk, state, entry, parent=head, before=held.state), state
+
+
+def _git(commit: Commit) -> dict[str, str]:
+    """The bundle is kept before the step's commit, in its own: a blob that nothing points to does no harm."""
+    return {"commit": commit.sha, "base": commit.base, "bundle": store.put_blob(commit.bundle) if commit.bundle else ""}
+
+
+def after_answer(held: Held) -> Checkpoint:
+    """The last checkpoint of a run whose answer led to the end."""
+    head = held.head
+    kept = {key: head.metadata[key] for key in (*CARRIED, "outputs") if key in head.metadata}
+    entry = Entry(
+        status=CheckpointStatus.COMPLETED,
+        node_id=head.node_id,
+        loop_num=head.loop_num,
+        completed_nodes=len(held.steps),
+        total_nodes=len(held.steps),
+        metadata=kept,
+    )
+    return store.build(held.run.thread_id, held.run.pk, held.state, entry, parent=head, before=held.state)
+
+
+def failure(run: Run, head: Checkpoint, state: dict[str, Any] | None, *, code: str, words: str) -> tuple[Facts, Checkpoint | None]:
+    """What a failed run leaves behind: its last events, and a checkpoint that a retry goes on from.
+
+    Without a state (it could not be read) there is no checkpoint: the head stays what it is, and nobody resumes from an empty state.
+    """
+    step = head.next_step or head.node_id
+    facts: Facts = [line(words, step, level="error"), (EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": step})]
+    if state is None:
+        return facts, None
+    why = {"error": words, "failure_code": code}
+    if head.next_step:
+        why["scope"] = head.metadata.get("scope") or f"{run.shown_id}/{step}/{loop_num(head, step)}"
+    entry = Entry(
+        status=CheckpointStatus.FAILED,
+        node_id=step,
+        next_step=head.next_step,
+        loop_num=loop_num(head, step) if head.next_step else head.loop_num,
+        completed_nodes=head.completed_nodes,
+        total_nodes=head.total_nodes,
+        metadata={**head.metadata, **why},
+    )
+    checkpoint = store.build(run.thread_id, run.pk, state, entry, parent=head, before=state)
+    return [*facts, created(checkpoint)], checkpoint
+
+
+def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
+    """The pause that a step opens."""
+    shown = kept_report(outcome.report)
+    return Pause(
+        run=held.run,
+        checkpoint=checkpoint,
+        step=held.at,
+        phase=outcome.phase,
+        question=codec.readable(outcome.question)[:300],
+        content=shown["content"],
+        patch_digest=shown["patch"],
+        facts=shown["facts"],
+        effects=shown["effects"],
+        content_digest=codec.digest(codec.encode([shown["content"], shown["patch"], shown["facts"]])),
+        revision=Pause.objects.filter(run=held.run, step=held.at, phase=outcome.phase).count() + 1,
+        max_revisions=outcome.max_revisions,
+        ways=dict(outcome.ways),
+        labels=dict(outcome.labels),
+        opened_at=timezone.now(),
+    )
+
+
+def kept_report(report: Report) -> dict[str, Any]:
+    """A report as rows and metadata hold it; its patch goes to a blob."""
+    # pairs, not an object: canonical JSON sorts keys, and the order is the author's
+    facts = [[codec.readable(label), codec.readable(value) if isinstance(value, str) else value] for label, value in report.facts.items()]
+    return {
+        "content": codec.readable(report.content),
+        "patch": store.put_blob(codec.readable(report.patch).encode()) if report.patch else "",
+        "facts": facts,
+        "effects": [codec.readable(effect) for effect in report.effects],
+    }
+
+
+def read_report(kept: dict[str, Any]) -> Report:
+    """What `kept_report` kept."""
+    patch = store.get_blob(kept["patch"]).decode() if kept["patch"] else ""
+    return Report(content=kept["content"], patch=patch, facts=dict(kept["facts"]), effects=kept["effects"])

@@ -1,0 +1,37 @@
+"""What events and checkpoints say of a run: the small words that all writers share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkpoints.models import Checkpoint, EventKind
+from runs.engine.context import loop_num
+
+Fact = tuple[EventKind, dict[str, Any]]
+Facts = list[Fact]
+
+CARRIED = ("git", "loops", "last_pause")
+"""Metadata that each checkpoint takes over from its parent."""
+
+
+def created(checkpoint: Checkpoint) -> Fact:
+    """The `checkpoint_created` event of a checkpoint (S0-27)."""
+    return EventKind.CHECKPOINT_CREATED, {
+        "checkpoint_id": checkpoint.shown_id,
+        "status": checkpoint.status,
+        "node_id": checkpoint.node_id or None,
+        "loop_num": checkpoint.loop_num if checkpoint.node_id else None,
+        "completed_nodes": checkpoint.completed_nodes,
+        "total_nodes": checkpoint.total_nodes,
+    }
+
+
+def line(message: str, step: str = "", level: str = "info", **data: Any) -> Fact:
+    """A log line."""
+    return EventKind.LOG, {"message": message, "level": level, "step": step, **data}
+
+
+def starting(head: Checkpoint) -> Facts:
+    """The events that tell which step begins at a checkpoint."""
+    name = head.next_step
+    return [(EventKind.STEP_STARTED, {"step": name, "loop_num": loop_num(head, name)}), line(f"Executing step: {name}", name)]
