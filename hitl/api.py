@@ -8,7 +8,7 @@ from uuid import UUID
 from django.http import HttpResponseBase, JsonResponse
 from django.utils.cache import get_conditional_response, patch_cache_control
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, PolymorphicProxySerializer, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -16,6 +16,7 @@ from rest_framework.views import APIView
 
 from checkpoints import store
 from hitl import services
+from hitl.api_threads import RunOut
 from hitl.models import Decision, Via
 from runs import services as runs
 from runs.api import NewestFirst, WorkOrderOut, user_of
@@ -214,13 +215,21 @@ class ForkIn(serializers.Serializer[Any]):
 
 class Fork(APIView):
     @extend_schema(
-        operation_id="fork_checkpoint", request=ForkIn, responses={201: WorkOrderOut}, summary="Go on from a checkpoint as a new run"
+        operation_id="fork_checkpoint",
+        request=ForkIn,
+        responses={
+            201: PolymorphicProxySerializer(component_name="Forked", serializers=[WorkOrderOut, RunOut], resource_type_field_name=None)
+        },
+        summary="Go on from a checkpoint as a new run",
+        description="Answers with the work order, or with the run on a thread that has none.",
     )
     def post(self, request: Request, checkpoint_id: UUID) -> Response:
         data = ForkIn(data=request.data)
         data.is_valid(raise_exception=True)
         run = services.fork(checkpoint_id, by=user_of(request), **data.validated_data)
-        return Response(WorkOrderOut(WorkOrder.objects.shown().get(latest_run=run)).data, status=201)
+        if run.work_order_id is None:
+            return Response(RunOut(run).data, status=201)
+        return Response(WorkOrderOut(WorkOrder.objects.shown().get(pk=run.work_order_id)).data, status=201)
 
 
 class Retry(APIView):

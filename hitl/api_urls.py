@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from hitl import api
+from hitl import api, api_threads
 
 urlpatterns = [
     path("work-orders/<wo:order_id>", api.WorkOrderDetail.as_view()),
@@ -11,6 +11,19 @@ urlpatterns = [
     path("work-orders/<wo:order_id>/cancel", api.Cancel.as_view()),
     path("work-orders/<wo:order_id>/retry", api.Retry.as_view()),
     path("work-orders/<wo:order_id>/suspend", api.Suspend.as_view()),
+    path("threads", api_threads.Threads.as_view()),
+    path("threads/<thr:thread_id>", api_threads.ThreadDetail.as_view()),
+    path("threads/<thr:thread_id>/state", api_threads.ThreadState.as_view()),
+    path("threads/<thr:thread_id>/history", api_threads.ThreadHistory.as_view()),
+    path("threads/<thr:thread_id>/events", api_threads.ThreadEvents.as_view()),
+    path("threads/<thr:thread_id>/runs", api_threads.ThreadRuns.as_view()),
+    path("runs", api_threads.Runs.as_view()),
+    path("runs/<run:run_id>", api_threads.RunDetail.as_view()),
+    path("runs/<run:run_id>/checkpoints", api_threads.RunCheckpoints.as_view()),
+    path("runs/<run:run_id>/input", api_threads.RunInput.as_view()),
+    path("runs/<run:run_id>/resume", api_threads.RunResume.as_view()),
+    path("runs/<run:run_id>/cancel", api_threads.RunCancel.as_view()),
+    path("checkpoints/<ckpt:checkpoint_id>", api_threads.CheckpointDetail.as_view()),
     path("checkpoints/<ckpt:checkpoint_id>/fork", api.Fork.as_view()),
     path("pauses", api.Pauses.as_view()),
     path("pauses/<pse:pause_id>", api.PauseDetail.as_view()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -13,11 +14,12 @@ from django.utils.formats import date_format
 
 from checkpoints import codec
 from checkpoints.models import Checkpoint, Thread
+from checkpoints.reducers import MergeFailed
 from hitl.models import Decision, Ledger, Via, ledger_name
 from runs import services as runs
 from runs.models import Pause, Run, WorkOrder
 from runs.services import PauseClosed
-from runs.states import PauseStatus, RunStatus
+from runs.states import LIVE, PauseStatus
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
 MAX_FEEDBACK = 20_000
@@ -64,12 +66,22 @@ class RevisionMismatch(Exception):
         self.pause = pause
 
 
-def decide(pause_id: uuid.UUID, *, action: str, by: User, via: Via, feedback: str = "", revision: int | None = None) -> Decision:
+def decide(
+    pause_id: uuid.UUID,
+    *,
+    action: str,
+    by: User,
+    via: Via,
+    feedback: str = "",
+    revision: int | None = None,
+    update: Mapping[str, Any] | None = None,
+) -> Decision:
     """Record a person's answer and let the run act on it.
 
     Args:
         action: `approve`, `revise` (needs `feedback`), `cancel`, or one of the pause's own answers.
         revision: the revision that was looked at; None where the door addresses the open question itself.
+        update: joins the state by the workflow's reducers.
     Raises:
         NotFound: no such pause for this person.
         AnswerInvalid: nothing written, the pause stays open.
@@ -86,7 +98,9 @@ def decide(pause_id: uuid.UUID, *, action: str, by: User, via: Via, feedback: st
     feedback = feedback.strip()
     _check(pause, action, feedback)
     try:
-        return _record(pause, action=action, by=by, via=via, feedback=feedback)
+        return _record(pause, action=action, by=by, via=via, feedback=feedback, update=update)
+    except (codec.NotJson, MergeFailed) as error:
+        raise AnswerInvalid({"input": [str(error)]}) from error
     except AlreadyAnswered:
         raise
     except PauseClosed as lost:
@@ -111,7 +125,7 @@ def _check(pause: Pause, action: str, feedback: str) -> None:
 
 
 @transaction.atomic(durable=True)
-def _record(pause: Pause, *, action: str, by: User, via: Via, feedback: str) -> Decision:
+def _record(pause: Pause, *, action: str, by: User, via: Via, feedback: str, update: Mapping[str, Any] | None) -> Decision:
     """Close the pause, write the decision and move the run: all of it or nothing."""
     closed = runs.close_pause(pause.pk, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED)
     decision = _append(closed, action=action, by=by, via=via, feedback=feedback)
@@ -127,7 +141,7 @@ def _record(pause: Pause, *, action: str, by: User, via: Via, feedback: str) -> 
     if action == CANCEL:
         runs.cancel_paused(closed, by=name, answer=answer)
     else:
-        runs.resume(closed, action=action, by=name, feedback=feedback, answer=answer)
+        runs.resume(closed, action=action, by=name, feedback=feedback, answer=answer, update=update)
     return decision
 
 
@@ -163,17 +177,31 @@ class NotPaused(Exception):
     code = "not_paused"
 
 
+class SeveralQuestions(Exception):
+    """Child runs of the work order ask more than one question, and the answer does not say which it is for."""
+
+    code = "several_questions"
+
+    def __init__(self, pauses: list[Pause]) -> None:
+        super().__init__("Several questions of this work order are open; name one as pause_id. Nothing was decided.")
+        self.pauses = pauses
+
+
 def answer_order(
     order_id: uuid.UUID, *, action: str, by: User, via: Via, feedback: str = "", revision: int | None = None, pause_id: str | None = None
 ) -> Decision:
     """Answer the open question of a work order.
 
-    Raises what `decide` raises, NotPaused where nothing is asked, RevisionMismatch where `pause_id` names another question.
+    Raises what `decide` raises, NotPaused where nothing is asked, RevisionMismatch where `pause_id` names another question,
+    SeveralQuestions where it names none and child runs ask more than one.
     """
     order = find_order(order_id, by=by)
-    pause = open_pause(order)
+    pauses = open_pauses(order)
+    if len(pauses) > 1 and pause_id is None:
+        raise SeveralQuestions(pauses)
+    pause = next((one for one in pauses if one.shown_id == pause_id), pauses[0] if pauses else None)
     if pause is None:
-        last = Pause.objects.filter(run=order.latest_run).shown().order_by("-id").first()
+        last = Pause.objects.filter(run__work_order=order.pk).shown().order_by("-id").first()
         if last is not None and (pause_id is None or pause_id == last.shown_id) and (decision := _decision_of(last)):
             raise AlreadyAnswered(last, decision)
         raise NotPaused("This work order waits for nobody at the moment, so nothing was decided.")
@@ -188,9 +216,9 @@ def cancel_order(order_id: uuid.UUID, *, by: User, via: Via) -> None:
     Raises NotFound, RunEnded, or AlreadyAnswered where an answer came first.
     """
     order = find_order(order_id, by=by)
-    pause = open_pause(order)
-    if pause is not None:
-        decide(pause.pk, action=CANCEL, by=by, via=via)
+    own = next((pause for pause in open_pauses(order) if pause.run_id == order.latest_run_id), None)
+    if own is not None:
+        decide(own.pk, action=CANCEL, by=by, via=via)
     else:
         runs.cancel(order.pk, by=by)
 
@@ -210,11 +238,16 @@ def find_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:
     return order
 
 
+def open_pauses(order: WorkOrder) -> list[Pause]:
+    """The open questions of a work order, oldest first: its run's own, or those of its child runs."""
+    if order.latest_run is None or order.latest_run.status not in LIVE:
+        return []
+    return list(Pause.objects.open().shown().filter(run__work_order=order.pk).order_by("id"))
+
+
 def open_pause(order: WorkOrder) -> Pause | None:
-    """The open question of a work order: at most one."""
-    if order.latest_run is None or order.latest_run.status != RunStatus.PAUSED:
-        return None
-    return Pause.objects.open().shown().filter(run=order.latest_run).first()
+    """The oldest open question of a work order."""
+    return next(iter(open_pauses(order)), None)
 
 
 def _decision_of(pause: Pause) -> Decision | None:

@@ -9,12 +9,14 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_handler
 
+from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged
 from hitl import services
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.services import InputInvalid, NothingToFork, OrdersStopped, PauseClosed, RepositoryNotFound
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
+from runs.threads import NothingToResume, ThreadBusy
 
 STATUS: dict[type[Exception], int] = {
     services.NotFound: 404,
@@ -26,6 +28,10 @@ STATUS: dict[type[Exception], int] = {
     PauseClosed: 409,
     services.RevisionMismatch: 409,
     services.NotPaused: 409,
+    services.SeveralQuestions: 409,
+    ThreadBusy: 409,
+    NothingToResume: 409,
+    MergeFailed: 422,
     RunEnded: 409,
     services.AnswerInvalid: 422,
     InputInvalid: 422,
@@ -62,6 +68,8 @@ def _extra(error: Exception) -> dict[str, Any]:
     match error:
         case services.AnswerInvalid() | InputInvalid() | TemplateInvalid():
             return {"errors": error.errors}
+        case services.SeveralQuestions():
+            return {"pause_ids": [pause.shown_id for pause in error.pauses]}
         case services.RevisionMismatch():
             return {"pause_id": error.pause.shown_id, "revision": error.pause.revision, "pause_content": error.pause.content}
         case services.AlreadyAnswered(decision=decision) if decision is not None:

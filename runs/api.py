@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from runs import definitions, services
-from runs.models import Repository, Template, WorkOrder
+from runs.models import Repository, StepTemplate, Template, WorkOrder
 
 
 def user_of(request: Request) -> User:
@@ -190,6 +190,23 @@ class TemplateOut(serializers.ModelSerializer[Template]):
         ]
 
 
+class StepTemplateIn(serializers.Serializer[Any]):
+    title = serializers.CharField(max_length=120)
+    function = serializers.CharField(
+        max_length=120, default="", allow_blank=True, help_text="A registered step function; may be left out where there are sub-steps."
+    )
+    config = serializers.DictField(default=dict, help_text="With sub-steps: parallel, on_failure (fail_fast or collect), into.")
+    sub_steps = serializers.ListField(
+        child=serializers.DictField(), default=list, help_text="As a template's steps; they run as child runs."
+    )
+
+
+class StepTemplateOut(serializers.ModelSerializer[StepTemplate]):
+    class Meta:
+        model = StepTemplate
+        fields: ClassVar = ["slug", "version", "title", "function", "config", "sub_steps", "created_at"]
+
+
 class RepositoryOut(serializers.ModelSerializer[Repository]):
     id = serializers.CharField(source="shown_id", help_text="repo_…")
 
@@ -263,3 +280,31 @@ class WorkflowTemplate(APIView):
         data.is_valid(raise_exception=True)
         template = definitions.edit_template(slug, by=user_of(request), **data.validated_data)
         return Response(TemplateOut(template).data)
+
+
+class MayEditStepTemplates(BasePermission):
+    message = "You may not edit step templates."
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return request.method in SAFE_METHODS or request.user.has_perm("runs.add_steptemplate")
+
+
+class WorkflowStepTemplate(APIView):
+    """A step template's current version. PUT saves the next one; orders made before keep theirs."""
+
+    permission_classes = [*APIView.permission_classes, MayEditStepTemplates]
+
+    @extend_schema(operation_id="get_step_template", responses=StepTemplateOut, summary="Read a step template")
+    def get(self, request: Request, slug: str) -> Response:
+        return Response(StepTemplateOut(definitions.current_step_template(slug)).data)
+
+    @extend_schema(
+        operation_id="edit_step_template",
+        request=StepTemplateIn,
+        responses=StepTemplateOut,
+        summary="Save a step template as its next version",
+    )
+    def put(self, request: Request, slug: str) -> Response:
+        data = StepTemplateIn(data=request.data)
+        data.is_valid(raise_exception=True)
+        return Response(StepTemplateOut(definitions.edit_step_template(slug, **data.validated_data)).data)

@@ -244,6 +244,11 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Runs whose worker has stopped renewing its lease."""
         return self.filter(status=RunStatus.RUNNING, lease_until__lt=now)
 
+    def shown(self) -> RunQuerySet:
+        """With all that the API shows of a run, in one query."""
+        related = ("thread__head", "thread__team", "thread__work_order", "definition", "work_order", "parent", "retry_of", "forked_from")
+        return self.select_related(*related).defer("thread__head__body", "forked_from__body")
+
     def live(self) -> RunQuerySet:
         return self.filter(status__in=sorted(states.LIVE))
 

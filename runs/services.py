@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from referencing.exceptions import Unresolvable
 
-from checkpoints import codec, ids, live, log, store
+from checkpoints import codec, ids, live, log, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import definitions
@@ -79,14 +79,15 @@ def submit(
     """
     recipe = definitions.current(template)
     values = dict(input or {})
-    _check_words(title.strip(), request)
-    _check_input(recipe, values)
+    check_words(title.strip(), request)
+    check_input(recipe, values)
     source = _check_repository(recipe, repository_url)
     stops = {"interrupt_before": list(interrupt_before), "interrupt_after": list(interrupt_after)}
     return _create(recipe, by=by, title=title.strip(), request=request, input=values, source=source, team=team, stops=stops)
 
 
-def _check_words(title: str, request: str) -> None:
+def check_words(title: str, request: str) -> None:
+    """Raise InputInvalid for words that no column takes."""
     errors = {}
     if len(title) > 200:
         errors["title"] = ["Up to 200 characters."]
@@ -97,7 +98,8 @@ def _check_words(title: str, request: str) -> None:
         raise InputInvalid(errors)
 
 
-def _check_input(template: Template, values: dict[str, Any]) -> None:
+def check_input(template: Template, values: dict[str, Any]) -> None:
+    """Raise InputInvalid where the values do not fit the template's input schema."""
     errors: dict[str, list[str]] = {}
     try:
         codec.check(values, "input")
@@ -203,7 +205,7 @@ class NothingToFork(Exception):
 
 
 def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str, Any] | None = None) -> Run:
-    """Go on from any checkpoint of a work order as a new run, with its state or an edited one; what came after stays as it was.
+    """Go on from any checkpoint of a thread as a new run, with its state or an edited one; what came after stays as it was.
 
     The code's commit in the checkpoint comes along, so the fork forks the code too.
 
@@ -216,25 +218,28 @@ def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str,
     try:
         return _fork(checkpoint_id, by=by, reason=reason.strip(), state=state)
     except IntegrityError as error:  # run_one_live_per_thread
-        raise NothingToFork("A run of this work order is still alive. Cancel it or let it end, then fork.") from error
+        raise NothingToFork("A run of this thread is still alive. Cancel it or let it end, then fork.") from error
     except codec.NotJson as error:
         raise NothingToFork(str(error)) from error
 
 
 @transaction.atomic(durable=True)
 def _fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str, Any] | None) -> Run:
-    checkpoint = Checkpoint.objects.get(pk=checkpoint_id)
-    order = WorkOrder.objects.shown().filter(thread=checkpoint.thread_id).first()
+    checkpoint = Checkpoint.objects.select_related("thread").get(pk=checkpoint_id)
+    wrote = Run.objects.select_related("definition", "work_order").filter(pk=checkpoint.run_id).first()
     next_step = checkpoint.next_step or checkpoint.node_id
-    if order is None or not next_step or checkpoint.status == CheckpointStatus.COMPLETED:
+    if wrote is None or not next_step or checkpoint.status == CheckpointStatus.COMPLETED:
         raise NothingToFork("Nothing follows this checkpoint. Choose an earlier one.")
+    if wrote.parent_id is not None:
+        raise NothingToFork("This checkpoint is a child run's. Fork the run that started it, from its own checkpoint.")
     before = store.load(checkpoint)
     after = before if state is None else dict(state)
     start = Start(state=after, next_step=next_step, parent=checkpoint, before=before)
-    run = _follow(order, begin(order.thread, order.definition, order, start, forked_from=checkpoint, reason=reason))
+    run = begin(checkpoint.thread, wrote.definition, wrote.work_order, start, forked_from=checkpoint, reason=reason)
+    _follow(wrote.work_order, run)
     name = by.get_full_name() or by.get_username()
     words = f"Forked by {name} from {checkpoint.shown_id}, at step {next_step}: {reason}"
-    log.append(order.thread_id, run.pk, [line(words, step=next_step, edited=state is not None)])
+    log.append(checkpoint.thread_id, run.pk, [line(words, step=next_step, edited=state is not None)])
     return run
 
 
@@ -246,10 +251,11 @@ def suspend(order_id: uuid.UUID, *, by: User) -> None:
         raise RunEnded("This work order does not run at the moment, so there is nothing to suspend.")
 
 
-def _follow(order: WorkOrder, run: Run) -> Run:
-    """Make a new run the order's latest, and tell a worker. Call inside the transaction that made it."""
-    order.latest_run = run
-    order.save(update_fields=["latest_run"])
+def _follow(order: WorkOrder | None, run: Run) -> Run:
+    """Make a new run its order's latest, if it has one, and tell a worker. Call inside the transaction that made it."""
+    if order is not None:
+        order.latest_run = run
+        order.save(update_fields=["latest_run"])
     nudge_on_commit(run.pk, run.queue)
     return run
 
@@ -262,10 +268,11 @@ def close_pause(pause_id: uuid.UUID, status: PauseStatus) -> Pause:
     return Pause.objects.select_related("run__thread", "run__definition", "run__work_order", "run__parent", "checkpoint").get(pk=pause_id)
 
 
-def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[str, Any]) -> None:
+def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[str, Any], update: Mapping[str, Any] | None = None) -> None:
     """Let a paused run go on the way that `action` names. Call inside the transaction that closed the pause.
 
-    The answer becomes a checkpoint: its `next_step` is the way out, its state holds the feedback.
+    The answer becomes a checkpoint: its `next_step` is the way out, its state holds the feedback and `update`, joined by the workflow's
+    reducers. Raises reducers.MergeFailed.
     """
     run, to = pause.run, pause.ways[action]
     queue = sequence.queue_of(run.definition.steps, to)
@@ -274,7 +281,8 @@ def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[st
     before = store.load(pause.checkpoint)
     words = feedback if action == sequence.REVISE else ""
     verdict = {} if pause.phase in STOPS else {pause.step: action}
-    state = {**before, "revision_feedback": words, "decided": {**before.get("decided", {}), **verdict}}
+    state = reducers.apply(before, update, run.definition.reducers) if update else before
+    state = {**state, "revision_feedback": words, "decided": {**state.get("decided", {}), **verdict}}
     checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE)
     lines = [line(f"Workflow resumed with decision: {action}", step=pause.step, by=by)]
     if action == sequence.REVISE:

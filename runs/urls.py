@@ -9,4 +9,5 @@ urlpatterns = [
     path("repositories", api.Repositories.as_view()),
     path("repositories/<repo:repository_id>/template-execution", api.TemplateExecution.as_view()),
     path("templates/workflows/<slug:slug>", api.WorkflowTemplate.as_view()),
+    path("templates/steps/<slug:slug>", api.WorkflowStepTemplate.as_view()),
 ]

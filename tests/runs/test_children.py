@@ -53,7 +53,7 @@ ASKING = {"pause_after": True, "pause_phase": "awaiting_plan_approval"}
 def crew(make_order):
     """`crew([sub("a"), sub("b")], parallel=True, step={…})`: plans, gathers, finishes. All steps said what they did."""
 
-    def make(subs, *, step: dict[str, Any] | None = None, function: str = "", **config: Any) -> WorkOrder:
+    def make(subs, *, step=None, function="", **config):
         for one in subs:
             PLAYS.setdefault(one["name"], says(one["name"]))
         definitions.edit_step_template("test-play", title="Play", function="test.play", config={})
@@ -86,7 +86,9 @@ def worked(order: WorkOrder) -> WorkOrder:
 
 
 def state_of(order: WorkOrder) -> State:
-    return store.load(fresh(order).thread.head)
+    head = fresh(order).thread.head
+    assert head is not None
+    return store.load(head)
 
 
 def kids(order: WorkOrder) -> dict[str, Run]:

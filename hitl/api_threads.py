@@ -1,0 +1,450 @@
+"""Threads, runs and checkpoints for machines: read them, give a thread new input, answer, resume, end."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from checkpoints import codec, ids, log, store
+from checkpoints.models import Checkpoint, Thread
+from hitl import services, threads
+from hitl.models import Via
+from hitl.threads import Said
+from runs import threads as turns
+from runs.api import NewestFirst, user_of
+from runs.models import Pause, Run
+from runs.states import RunStatus
+from runs.threads import Turn
+
+PENDING_INPUT = "pending_input"
+"""What S0 calls a run that waits for a person."""
+MAX_EVENTS = 1000
+
+
+class IdField(serializers.CharField):
+    """A shown id, `<prefix>_…`, as its key."""
+
+    def __init__(self, prefix: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.prefix = prefix
+
+    def to_internal_value(self, data: Any) -> Any:
+        try:
+            return ids.parse(self.prefix, super().to_internal_value(data))
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from error
+
+
+class ThreadIn(serializers.Serializer[Any]):
+    title = serializers.CharField(max_length=200, default="", allow_blank=True)
+    team = serializers.CharField(
+        max_length=150, default=None, allow_null=True, help_text="Name of one of your groups; its members see and answer too."
+    )
+
+    def validate_team(self, name: str | None) -> Any:
+        team = self.context["request"].user.groups.filter(name=name).first() if name is not None else None
+        if name is not None and team is None:
+            raise serializers.ValidationError("You are in no team of this name.", code="not_a_member")
+        return team
+
+
+class ThreadOut(serializers.ModelSerializer[Thread]):
+    id = serializers.CharField(source="shown_id", help_text="thr_…")
+    owner = serializers.CharField(source="owner.username")
+    team = serializers.CharField(source="team.name", default=None, allow_null=True)
+    work_order_id = serializers.SerializerMethodField()
+    head = serializers.SerializerMethodField(help_text="The checkpoint that a run would go on from.")
+    run_id = serializers.SerializerMethodField(help_text="The run that wrote the head.")
+
+    class Meta:
+        model = Thread
+        fields: ClassVar = ["id", "title", "owner", "team", "work_order_id", "head", "run_id", "last_seq", "created_at"]
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_work_order_id(self, thread: Thread) -> str | None:
+        order = getattr(thread, "work_order", None)
+        return order.shown_id if order else None
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_head(self, thread: Thread) -> str | None:
+        return thread.head.shown_id if thread.head else None
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_run_id(self, thread: Thread) -> str | None:
+        return ids.show(Run.PREFIX, thread.head.run_id) if thread.head else None
+
+
+class RunOut(serializers.ModelSerializer[Run]):
+    id = serializers.CharField(source="shown_id", help_text="run_…")
+    thread_id = serializers.CharField(source="thread.shown_id")
+    work_order_id = serializers.SerializerMethodField()
+    parent_run_id = serializers.SerializerMethodField(help_text="The run that waits for this one.")
+    child_name = serializers.CharField(help_text="What its parent calls it.")
+    template = serializers.CharField(source="definition.template_slug")
+    template_version = serializers.IntegerField(source="definition.template_version")
+    retry_of = serializers.SerializerMethodField()
+    input = serializers.DictField()
+    awaited = serializers.IntegerField(help_text="Child runs that it waits for.")
+    pending_input = serializers.SerializerMethodField(help_text="What it asks a person; null where it asks nothing.")
+
+    class Meta:
+        model = Run
+        fields: ClassVar = [
+            "id", "thread_id", "work_order_id", "parent_run_id", "child_name", "template", "template_version", "status", "input",
+            "retry_of", "error", "failure_code", "awaited", "pending_input", "created_at", "started_at", "ended_at",
+        ]  # fmt: skip
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_work_order_id(self, run: Run) -> str | None:
+        return run.work_order.shown_id if run.work_order else None
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_parent_run_id(self, run: Run) -> str | None:
+        return ids.show(Run.PREFIX, run.parent_id) if run.parent_id else None
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_retry_of(self, run: Run) -> str | None:
+        return ids.show(Run.PREFIX, run.retry_of_id) if run.retry_of_id else None
+
+    @extend_schema_field(OpenApiTypes.OBJECT)
+    def get_pending_input(self, run: Run) -> dict[str, Any] | None:
+        """S0-58: what a device needs to show the question again."""
+        if run.status != RunStatus.PAUSED:
+            return None
+        pause = next((one for one in run.pauses.all() if one.status == "open"), None)
+        if pause is None:
+            return None
+        asked = {"pause_id": pause.shown_id, "checkpoint_id": ids.show(Checkpoint.PREFIX, pause.checkpoint_id), "prompt": pause.question}
+        return {
+            **asked,
+            "phase": pause.phase,
+            "revision": pause.revision,
+            "answers": [*pause.ways, "cancel"],
+            "created_at": pause.opened_at,
+        }
+
+
+def runs_shown() -> Any:
+    return Run.objects.shown().prefetch_related("pauses")
+
+
+class SaidOut(serializers.Serializer[Said]):
+    run = serializers.SerializerMethodField()
+    how = serializers.ChoiceField(["started", "resumed", "answered", "asked", "following"], help_text="What became of the message (C16).")
+    decision = serializers.SerializerMethodField(help_text="The answer it was taken for; null where it was none.")
+    resume_offer = serializers.SerializerMethodField(help_text="A run that failed within 30 minutes and could be resumed instead.")
+
+    @extend_schema_field(RunOut)
+    def get_run(self, said: Said) -> Any:
+        return RunOut(runs_shown().get(pk=said.run.pk)).data
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_decision(self, said: Said) -> str | None:
+        return said.decision.action if said.decision else None
+
+    @extend_schema_field(OpenApiTypes.OBJECT)
+    def get_resume_offer(self, said: Said) -> Any:
+        return said.offer
+
+
+class RunIn(serializers.Serializer[Any]):
+    template = serializers.SlugField(default="", allow_blank=True, help_text="Needed for a thread's first run; else the one of its last.")
+    input = serializers.JSONField(
+        default=None, allow_null=True, help_text='The new part of the state, an object; a text is the same as {"input": text}. May be null.'
+    )
+    state = serializers.DictField(default=None, allow_null=True, help_text="The whole state: nothing is loaded or merged.")
+    resume_from = serializers.CharField(default="", max_length=100, allow_blank=True, help_text="The step to begin with.")
+    checkpoint_id = IdField("ckpt", default=None, allow_null=True, help_text="The checkpoint to go on from, instead of the latest.")
+    interrupt_before = serializers.ListField(child=serializers.CharField(max_length=100), default=list, max_length=50)
+    interrupt_after = serializers.ListField(child=serializers.CharField(max_length=100), default=list, max_length=50)
+    reason = serializers.CharField(max_length=2_000, default="", allow_blank=True)
+
+    def validate_input(self, value: Any) -> Any:
+        return message(value)
+
+
+class InputIn(serializers.Serializer[Any]):
+    input = serializers.JSONField(default=None, allow_null=True, help_text="As for a new run.")
+    content = serializers.CharField(default=None, allow_null=True, max_length=services.MAX_FEEDBACK, help_text="The answer as text.")
+
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
+        given = values["input"] if values["content"] is None else values["content"]
+        if given is None or (values["input"] is not None and values["content"] is not None):
+            raise serializers.ValidationError("Give either input or content.", code="required")
+        return {"given": message(given)}
+
+
+def message(value: Any) -> Any:
+    """An input object, or one made of a text."""
+    if isinstance(value, str):
+        value = {"input": value}
+    if value is not None and not isinstance(value, dict):
+        raise serializers.ValidationError("An object, a text or null.", code="not_an_object")
+    if codec.holds_unreadable(value):
+        raise serializers.ValidationError("There are characters in it that cannot be kept: a NUL, or bytes that are no UTF-8.")
+    return value
+
+
+class ResumeIn(serializers.Serializer[Any]):
+    checkpoint_id = IdField("ckpt", default=None, allow_null=True, help_text="Where to go on from; the latest where it is left out.")
+    reason = serializers.CharField(max_length=2_000, default="", allow_blank=True)
+
+
+class CheckpointOut(serializers.ModelSerializer[Checkpoint]):
+    id = serializers.CharField(source="shown_id", help_text="ckpt_…")
+    thread_id = serializers.SerializerMethodField()
+    run_id = serializers.SerializerMethodField()
+    parent_id = serializers.SerializerMethodField()
+    metadata = serializers.DictField()
+
+    class Meta:
+        model = Checkpoint
+        fields: ClassVar = [
+            "id", "thread_id", "run_id", "parent_id", "status", "node_id", "next_step", "loop_num", "completed_nodes", "total_nodes",
+            "is_snapshot", "schema_version", "digest", "size", "metadata", "created_at",
+        ]  # fmt: skip
+
+    def get_thread_id(self, checkpoint: Checkpoint) -> str:
+        return ids.show(Thread.PREFIX, checkpoint.thread_id)
+
+    def get_run_id(self, checkpoint: Checkpoint) -> str:
+        return ids.show(Run.PREFIX, checkpoint.run_id)
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_parent_id(self, checkpoint: Checkpoint) -> str | None:
+        return ids.show(Checkpoint.PREFIX, checkpoint.parent_id) if checkpoint.parent_id else None
+
+
+class CheckpointWhole(CheckpointOut):
+    state = serializers.SerializerMethodField(help_text="The whole state.")
+
+    class Meta(CheckpointOut.Meta):
+        fields: ClassVar = [*CheckpointOut.Meta.fields, "state"]
+
+    def get_state(self, checkpoint: Checkpoint) -> dict[str, Any]:
+        return store.load(checkpoint)
+
+
+class StateOut(serializers.Serializer[Any]):
+    checkpoint_id = serializers.CharField()
+    next_step = serializers.CharField(help_text="What a run would do next; empty where it ended or waits.")
+    values = serializers.DictField(help_text="The whole state.")
+
+
+class EventOut(serializers.Serializer[Any]):
+    event = serializers.CharField()
+    data = serializers.DictField()  # type: ignore[assignment]  # DRF takes declared fields off the class
+    seq = serializers.IntegerField()
+    run_id = serializers.CharField(allow_null=True)
+    thread_id = serializers.CharField()
+    at = serializers.DateTimeField()
+
+
+def thread_of(thread_id: UUID, request: Request) -> Thread:
+    related = Thread.objects.visible_to(request.user).select_related("owner", "team", "head", "work_order").defer("head__body")
+    found = related.filter(pk=thread_id).first()
+    if found is None:
+        raise services.NotFound("There is no such thread.")
+    return found
+
+
+class Threads(APIView):
+    @extend_schema(operation_id="list_threads", responses=ThreadOut(many=True), summary="List threads, newest first")
+    def get(self, request: Request) -> Response:
+        pages = NewestFirst()
+        mine = Thread.objects.visible_to(request.user).select_related("owner", "team", "head", "work_order").defer("head__body")
+        return pages.get_paginated_response(ThreadOut(pages.paginate_queryset(mine, request, view=self), many=True).data)
+
+    @extend_schema(operation_id="create_thread", request=ThreadIn, responses={201: ThreadOut}, summary="Open a thread")
+    def post(self, request: Request) -> Response:
+        data = ThreadIn(data=request.data, context={"request": request})
+        data.is_valid(raise_exception=True)
+        thread = turns.open_thread(by=user_of(request), **data.validated_data)
+        return Response(ThreadOut(thread_of(thread.pk, request)).data, status=201)
+
+
+class ThreadDetail(APIView):
+    @extend_schema(operation_id="get_thread", responses=ThreadOut, summary="Read a thread")
+    def get(self, request: Request, thread_id: UUID) -> Response:
+        return Response(ThreadOut(thread_of(thread_id, request)).data)
+
+
+class ThreadState(APIView):
+    @extend_schema(operation_id="get_thread_state", responses=StateOut, summary="The state at a thread's latest checkpoint")
+    def get(self, request: Request, thread_id: UUID) -> Response:
+        head_id = thread_of(thread_id, request).head_id
+        head = Checkpoint.objects.get(pk=head_id) if head_id else None
+        if head is None:
+            raise services.NotFound("This thread has not run yet, so it has no state.")
+        return Response({"checkpoint_id": head.shown_id, "next_step": head.next_step, "values": store.load(head)})
+
+
+class ThreadHistory(APIView):
+    @extend_schema(operation_id="get_thread_history", responses=CheckpointOut(many=True), summary="A thread's checkpoints, newest first")
+    def get(self, request: Request, thread_id: UUID) -> Response:
+        pages = NewestFirst()
+        whole = Checkpoint.objects.filter(thread=thread_of(thread_id, request)).defer("body")
+        return pages.get_paginated_response(CheckpointOut(pages.paginate_queryset(whole, request, view=self), many=True).data)
+
+
+class ThreadEvents(APIView):
+    @extend_schema(
+        operation_id="list_thread_events",
+        responses=EventOut(many=True),
+        parameters=[
+            OpenApiParameter("after", int, description="Events with a higher number only; 0 for all."),
+            OpenApiParameter("limit", int, description=f"Up to {MAX_EVENTS}."),
+        ],
+        summary="A thread's log, in order",
+    )
+    def get(self, request: Request, thread_id: UUID) -> Response:
+        thread = thread_of(thread_id, request)
+        after, limit = number(request, "after", 0, high=2**62), number(request, "limit", log.PAGE, high=MAX_EVENTS)
+        return Response([log.envelope(event) for event in log.after(thread.pk, after, limit=limit)])
+
+
+def number(request: Request, name: str, default: int, *, high: int) -> int:
+    """A whole number of the query, from 0."""
+    text = request.query_params.get(name, str(default))
+    if not text.isascii() or not text.isdigit() or int(text[:20]) > high:
+        raise serializers.ValidationError({name: [f"A whole number from 0 to {high}."]})
+    return int(text)
+
+
+class ThreadRuns(APIView):
+    """A thread's runs, and the one way to give it something new."""
+
+    @extend_schema(operation_id="list_thread_runs", responses=RunOut(many=True), summary="A thread's runs, newest first")
+    def get(self, request: Request, thread_id: UUID) -> Response:
+        pages = NewestFirst()
+        found = pages.paginate_queryset(runs_shown().filter(thread=thread_of(thread_id, request)), request, view=self)
+        return pages.get_paginated_response(RunOut(found, many=True).data)
+
+    @extend_schema(
+        operation_id="run_thread",
+        request=RunIn,
+        responses={201: SaidOut},
+        parameters=[
+            OpenApiParameter(
+                "auto_resume_pending", bool, description="true (the default): a message on a waiting thread answers its question."
+            )
+        ],
+        summary="Give a thread new input",
+        description=(
+            "With input alone, all else follows from the latest checkpoint. A waiting thread takes the message for the answer: APPROVE "
+            "approves, REJECT cancels, other text is the answer or feedback for a revision. `checkpoint_id`, `resume_from` and `state` "
+            "take over entirely. 409 `run_live` while a run is alive, `nothing_to_resume` where there is nothing to go on with."
+        ),
+        examples=[
+            OpenApiExample("First turn", {"template": "chat-agent", "input": "Hello"}, request_only=True),
+            OpenApiExample("Next turn", {"input": {"messages": [{"id": "1", "role": "user", "content": "Hello"}]}}, request_only=True),
+            OpenApiExample("Approve", {"input": "APPROVE"}, request_only=True),
+        ],
+    )
+    def post(self, request: Request, thread_id: UUID) -> Response:
+        data = RunIn(data=request.data)
+        data.is_valid(raise_exception=True)
+        auto = flag(request, "auto_resume_pending", True)
+        said = threads.say(thread_id, Turn(**data.validated_data), by=user_of(request), via=Via.REST, auto_resume_pending=auto)
+        return Response(SaidOut(said).data, status=201)
+
+
+def flag(request: Request, name: str, default: bool) -> bool:
+    text = request.query_params.get(name, str(default)).lower()
+    if text not in {"true", "false", "1", "0"}:
+        raise serializers.ValidationError({name: ["true or false."]})
+    return text in {"true", "1"}
+
+
+class Runs(APIView):
+    @extend_schema(
+        operation_id="list_runs",
+        responses=RunOut(many=True),
+        parameters=[
+            OpenApiParameter("status", str, description="A status; `pending_input` for runs that wait for a person."),
+            OpenApiParameter("thread", str, description="Of one thread, thr_…"),
+        ],
+        summary="List runs, newest first",
+    )
+    def get(self, request: Request) -> Response:
+        found: Any = runs_shown().filter(thread__in=Thread.objects.visible_to(request.user))
+        status = request.query_params.get("status", "")
+        if status == PENDING_INPUT:
+            found = found.filter(Exists(Pause.objects.open().filter(run=OuterRef("pk"))))
+        elif status:
+            if status not in RunStatus.values:
+                raise serializers.ValidationError({"status": [f"One of {', '.join([*RunStatus.values, PENDING_INPUT])}."]})
+            found = found.filter(status=status)
+        if thread := request.query_params.get("thread"):
+            found = found.filter(thread=IdField("thr").run_validation(thread))
+        pages = NewestFirst()
+        return pages.get_paginated_response(RunOut(pages.paginate_queryset(found, request, view=self), many=True).data)
+
+
+class RunDetail(APIView):
+    @extend_schema(operation_id="get_run", responses=RunOut, summary="Read a run")
+    def get(self, request: Request, run_id: UUID) -> Response:
+        return Response(RunOut(threads.find_run(run_id, by=user_of(request))).data)
+
+
+class RunCheckpoints(APIView):
+    @extend_schema(operation_id="list_run_checkpoints", responses=CheckpointOut(many=True), summary="A run's checkpoints, newest first")
+    def get(self, request: Request, run_id: UUID) -> Response:
+        run = threads.find_run(run_id, by=user_of(request))
+        pages = NewestFirst()
+        found = pages.paginate_queryset(Checkpoint.objects.filter(run_id=run.pk).defer("body"), request, view=self)
+        return pages.get_paginated_response(CheckpointOut(found, many=True).data)
+
+
+class RunInput(APIView):
+    @extend_schema(
+        operation_id="give_run_input",
+        request=InputIn,
+        responses={201: SaidOut},
+        summary="Answer what a run asks, in words",
+        examples=[OpenApiExample("Approve", {"content": "APPROVE"}, request_only=True)],
+    )
+    def post(self, request: Request, run_id: UUID) -> Response:
+        data = InputIn(data=request.data)
+        data.is_valid(raise_exception=True)
+        said = threads.input_to(run_id, data.validated_data["given"], by=user_of(request), via=Via.REST)
+        return Response(SaidOut(said).data, status=201)
+
+
+class RunResume(APIView):
+    @extend_schema(
+        operation_id="resume_run",
+        request=ResumeIn,
+        responses={200: SaidOut},
+        summary="Go on with a run",
+        description="Answers with the run to follow: a failed run is taken up by a new one; one that waits asks again.",
+    )
+    def post(self, request: Request, run_id: UUID) -> Response:
+        data = ResumeIn(data=request.data)
+        data.is_valid(raise_exception=True)
+        said = threads.resume(run_id, by=user_of(request), via=Via.REST, **data.validated_data)
+        return Response(SaidOut(said).data)
+
+
+class RunCancel(APIView):
+    @extend_schema(operation_id="cancel_run", request=None, responses={200: RunOut}, summary="End a run and its child runs")
+    def post(self, request: Request, run_id: UUID) -> Response:
+        threads.cancel(run_id, by=user_of(request), via=Via.REST)
+        return Response(RunOut(runs_shown().get(pk=run_id)).data)
+
+
+class CheckpointDetail(APIView):
+    @extend_schema(operation_id="get_checkpoint", responses=CheckpointWhole, summary="Read a checkpoint with its state")
+    def get(self, request: Request, checkpoint_id: UUID) -> Response:
+        found = Checkpoint.objects.filter(pk=checkpoint_id, thread__in=Thread.objects.visible_to(request.user)).first()
+        if found is None:
+            raise services.NotFound("There is no such checkpoint.")
+        return Response(CheckpointWhole(found).data)

@@ -1,0 +1,168 @@
+"""Smart threads: a message on a thread answers what it waits for, or begins the next run (S0-74..78). The response says which it was."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from checkpoints import log
+from checkpoints.models import Checkpoint, EventKind, Thread
+from hitl.models import Decision, Via
+from hitl.services import AnswerInvalid, NotFound, NotPaused, SeveralQuestions, decide
+from runs import services as runs
+from runs import threads
+from runs.engine.interruptions import STOPS
+from runs.models import Pause, Run
+from runs.states import LIVE
+from runs.threads import Turn
+from runs.workflows.sequence import APPROVE, CANCEL, REVISE
+
+WORDS = {"APPROVE": APPROVE, "REJECT": CANCEL}
+"""The exact messages that decide (C7, C16); any other text is the answer, or feedback for a revision."""
+ANSWER = "answer"
+TEXT_KEYS = ("input", "content")
+"""Where an input object holds a person's message."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """What became of a message."""
+
+    run: Run
+    """The run to follow."""
+    how: str
+    """`started` a run, `resumed` one, `answered` its question with `decision`, `asked` that again, or `following` one at work."""
+    decision: Decision | None = None
+    offer: Mapping[str, str] | None = None
+    """A run that failed within 30 minutes and could be resumed instead (S0-77)."""
+
+
+def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via, auto_resume_pending: bool = True) -> Said:
+    """Give a thread new input (S0-74..78, S1-6).
+
+    With a question open, a message answers it: `APPROVE` approves, `REJECT` cancels, other text is the answer or the feedback of a
+    revision; an interrupt goes on with the input merged; no input asks again. Else a run begins: see `runs.threads.invoke`.
+
+    Args:
+        auto_resume_pending: False leaves the question alone, and so raises ThreadBusy.
+    Raises:
+        NotFound, and what `decide` and `runs.threads.invoke` raise.
+    """
+    _find(thread_id, by)
+    pauses = _open_on(thread_id)
+    if len(pauses) > 1 and auto_resume_pending and not turn.manual:
+        raise SeveralQuestions(pauses)
+    if pauses and auto_resume_pending and not turn.manual:
+        return answer(pauses[0], turn.input, by=by, via=via)
+    place = threads.place_of(thread_id)
+    found = threads.offer(place, now=timezone.now()) if turn.input is not None and not turn.manual else None
+    run = threads.invoke(thread_id, turn, by=by)
+    return Said(run=run, how="resumed" if run.retry_of_id or turn.checkpoint_id else "started", offer=found)
+
+
+def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via) -> Said:
+    """Answer a question in words. Raises what `decide` raises."""
+    text = _text(given)
+    if pause.phase in STOPS and text is None:
+        decision = decide(pause.pk, action=APPROVE, by=by, via=via, update=given)
+    elif given is None:
+        return ask_again(pause)
+    elif text is None:
+        raise AnswerInvalid({"input": ["Send the answer as text, under `input` or `content`."]})
+    else:
+        action = WORDS.get(text) or (ANSWER if ANSWER in pause.ways else REVISE)
+        if action == REVISE and REVISE not in pause.ways:
+            raise AnswerInvalid({"input": [f"Only APPROVE or REJECT can be answered here, not {text[:60]!r}."]}, code="unknown_answer")
+        decision = decide(pause.pk, action=action, by=by, via=via, feedback="" if text in WORDS else text)
+    return Said(run=_fresh(pause.run_id), how="answered", decision=decision)
+
+
+@transaction.atomic(durable=True)
+def ask_again(pause: Pause) -> Said:
+    """Tell those who watch once more what is asked (S0-73, S2-22)."""
+    asked = {"pause_id": pause.shown_id, "prompt": pause.question, "phase": pause.phase, "revision": pause.revision, "step": pause.step}
+    log.append(pause.run.thread_id, pause.run_id, [(EventKind.APPROVAL_REQUESTED, {**asked, "again": True})])
+    return Said(run=pause.run, how="asked")
+
+
+def input_to(run_id: uuid.UUID, given: Mapping[str, Any], *, by: User, via: Via) -> Said:
+    """Answer the question that a run waits with (S0-10). Raises NotPaused where it waits with none, and what `decide` raises."""
+    run = find_run(run_id, by=by)
+    pause = Pause.objects.open().shown().filter(run=run).first()
+    if pause is None:
+        raise NotPaused("This run waits for nobody at the moment, so the input was not taken.")
+    return answer(pause, given, by=by, via=via)
+
+
+def resume(run_id: uuid.UUID, *, by: User, via: Via, checkpoint_id: uuid.UUID | None = None, reason: str = "") -> Said:
+    """Go on with a run (S0-11, 42): the run to follow is in the answer.
+
+    One that waits asks again, one at work is followed; a failed one is taken up where it failed. With `checkpoint_id` a new run
+    begins there, whatever became of this one; its thread must be free.
+    """
+    run = find_run(run_id, by=by)
+    if checkpoint_id is not None and not Checkpoint.objects.filter(pk=checkpoint_id, thread=run.thread_id).exists():
+        raise NotFound("The run's thread has no such checkpoint.")
+    if checkpoint_id is None and run.status in LIVE:
+        pause = Pause.objects.open().shown().filter(run=run).first()
+        return ask_again(pause) if pause is not None else Said(run=run, how="following")
+    if run.work_order_id is not None and run.parent_id is None and checkpoint_id is None:
+        return Said(run=runs.retry(run.work_order_id, by=by), how="resumed")
+    if run.work_order_id is not None and checkpoint_id is not None:
+        return Said(run=runs.fork(checkpoint_id, by=by, reason=reason or "Resumed from a checkpoint"), how="resumed")
+    turn = Turn(checkpoint_id=checkpoint_id, reason=reason)
+    return replace(say(run.thread_id, turn, by=by, via=via), how="resumed")
+
+
+def cancel(run_id: uuid.UUID, *, by: User, via: Via) -> None:
+    """End a run wherever it stands. Raises RunEnded, or AlreadyAnswered where an answer came first."""
+    run = find_run(run_id, by=by)
+    pause = Pause.objects.open().filter(run=run).first()
+    if pause is not None:
+        decide(pause.pk, action=CANCEL, by=by, via=via)
+    else:
+        runs.cancel_run(run, by=by)
+
+
+def find_run(run_id: uuid.UUID, *, by: User) -> Run:
+    """A run that this person may see; raises NotFound."""
+    run = Run.objects.visible_to(by).shown().filter(pk=run_id).first()
+    if run is None:
+        raise NotFound("There is no such run.")
+    return run
+
+
+def _find(thread_id: uuid.UUID, by: User) -> Thread:
+    thread = Thread.objects.visible_to(by).filter(pk=thread_id).first()
+    if thread is None:
+        raise NotFound("There is no such thread.")
+    return thread
+
+
+def _fresh(run_id: uuid.UUID) -> Run:
+    return Run.objects.shown().get(pk=run_id)
+
+
+def _open_on(thread_id: uuid.UUID) -> list[Pause]:
+    """The questions that a thread's live run waits with: its own, or those of its child runs."""
+    live = Run.objects.live().filter(thread=thread_id).first()
+    family = [live.pk] if live else []
+    level = family
+    while level and live and live.awaited:
+        level = list(Run.objects.live().filter(parent__in=level).values_list("pk", flat=True))
+        family = family + level
+    return list(Pause.objects.open().shown().filter(run__in=family).order_by("id"))
+
+
+def _text(given: Mapping[str, Any] | None) -> str | None:
+    """The message in an input object; None where it holds data."""
+    if given is None or len(given) != 1:
+        return None
+    value = next((given[key] for key in TEXT_KEYS if key in given), None)
+    return value.strip() if isinstance(value, str) else None

@@ -1,0 +1,247 @@
+"""Turns on a thread: new input continues where the thread stands, unless the caller says exactly where to go on from and with what."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from checkpoints import codec, log, reducers, store
+from checkpoints.models import Checkpoint, CheckpointStatus, Thread
+from runs import definitions
+from runs.engine.begin import Start, again, begin
+from runs.engine.facts import line
+from runs.models import Definition, Run, Template
+from runs.services import FIRST_STATE, InputInvalid, check_input, check_words
+from runs.states import FAILED, LIVE
+from runs.tasks import nudge_on_commit
+
+OFFERED_FOR = dt.timedelta(minutes=30)
+"""How long after its failure a run is offered to be resumed when new input comes (S0-77)."""
+RESUME_CONTEXT = "_resume_context"
+"""State key of that offer, for the steps of the new run: `{"checkpoint_id", "failed_at"}`."""
+PER_TURN = ("decided", "revision_feedback", RESUME_CONTEXT)
+"""State keys that do not outlive a turn."""
+
+
+class ThreadBusy(Exception):
+    """A run of the thread is alive, so no other may begin."""
+
+    code = "run_live"
+
+
+class NothingToResume(Exception):
+    """There is no step to go on with: the message says why. Nothing was changed."""
+
+    code = "nothing_to_resume"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """What a caller gives with a new run.
+
+    With `input` alone (or nothing) the thread's latest checkpoint says where to go on, and `input` joins its state by the workflow's
+    reducers. Each of the other three takes over, entirely: see `plan`.
+    """
+
+    template: str = ""
+    """Slug; needed on a thread that has not run yet, else the one of its last run."""
+    input: Mapping[str, Any] | None = None
+    """The new part of the state."""
+    state: Mapping[str, Any] | None = None
+    """The whole state: nothing is loaded or merged."""
+    resume_from: str = ""
+    """The step to begin with."""
+    checkpoint_id: uuid.UUID | None = None
+    """The checkpoint to go on from, instead of the latest."""
+    interrupt_before: Sequence[str] = ()
+    interrupt_after: Sequence[str] = ()
+    reason: str = ""
+
+    @property
+    def manual(self) -> bool:
+        return bool(self.state is not None or self.resume_from or self.checkpoint_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a thread stands: what a turn goes on from."""
+
+    head: Checkpoint | None
+    last: Run | None
+    """The run that wrote the head."""
+
+
+def open_thread(*, by: User, title: str = "", team: Group | None = None) -> Thread:
+    """A thread without a work order. Raises InputInvalid."""
+    check_words(title, "")
+    return Thread.objects.create(owner=by, team=team, title=title)
+
+
+def place_of(thread_id: uuid.UUID) -> Place:
+    head = Thread.objects.select_related("head").get(pk=thread_id).head
+    related = Run.objects.select_related("definition", "thread", "work_order")
+    return Place(head=head, last=related.filter(pk=head.run_id).first() if head else None)
+
+
+def offer(place: Place, *, now: dt.datetime) -> dict[str, str] | None:
+    """The failed run that could be resumed instead, as `{"run_id", "checkpoint_id", "failed_at"}` (S0-77)."""
+    last, head = place.last, place.head
+    if last is None or head is None or last.status != FAILED or last.ended_at is None or last.ended_at < now - OFFERED_FOR:
+        return None
+    return {"run_id": last.shown_id, "checkpoint_id": head.shown_id, "failed_at": last.ended_at.isoformat()}
+
+
+def invoke(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
+    """Begin a run on a thread that no live run holds (S1-6): given input alone, all else follows from the thread's latest checkpoint.
+
+    Raises:
+        ThreadBusy: a run is alive; with its question open, that is to be answered first.
+        NothingToResume: no input, and nothing that a run could go on with.
+        InputInvalid, definitions.TemplateNotFound: what was given cannot be used.
+        store.CheckpointDamaged, reducers.MergeFailed: the state cannot be loaded or merged; never a silent fresh start (C24).
+    """
+    try:
+        return _invoke(thread_id, turn, by)
+    except IntegrityError as error:  # run_one_live_per_thread: of two turns at once one wins
+        raise ThreadBusy("Another run of this thread began at the same moment. Nothing was changed.") from error
+
+
+@transaction.atomic(durable=True)
+def _invoke(thread_id: uuid.UUID, turn: Turn, by: User) -> Run:
+    place = place_of(thread_id)
+    _check_free(place)
+    if place.last is not None and not turn.manual and turn.input is None and place.last.status == FAILED:
+        return _retry(place, by)
+    definition = _definition(turn, place)
+    _check_stops(definition, turn)
+    start = plan(turn, place, definition, _checkpoint(turn, place, thread_id), now=timezone.now())
+    thread = Thread.objects.get(pk=thread_id)
+    run = begin(
+        thread,
+        definition,
+        None,
+        start,
+        input=dict(turn.input or {}),
+        interrupt_before=list(turn.interrupt_before),
+        interrupt_after=list(turn.interrupt_after),
+        forked_from=start.parent if turn.checkpoint_id else None,
+        reason=turn.reason,
+    )
+    how = f"{by.get_username()} began a run at step {start.next_step}" + (f": {turn.reason}" if turn.reason else "")
+    log.append(thread_id, run.pk, [line(how, start.next_step)])
+    nudge_on_commit(run.pk, run.queue)
+    return run
+
+
+def _check_free(place: Place) -> None:
+    last = place.last
+    if last is None:
+        return
+    if last.status in LIVE:
+        raise ThreadBusy(f"{last.shown_id} is {last.get_status_display().lower()} on this thread. Answer, cancel or await it first.")
+    if last.parent_id is not None:
+        raise ThreadBusy("This thread belongs to a child run; go on with the run that started it.")
+    if last.work_order_id is not None:
+        raise ThreadBusy("This thread belongs to a work order. Retry the order, or fork one of its checkpoints.")
+
+
+def _retry(place: Place, by: User) -> Run:
+    """Nothing new was said: the run that failed goes on at the step that failed (S1-4, S1-24)."""
+    assert place.last is not None and place.head is not None  # noqa: PT018  # looked at by the caller
+    run = again(place.last, place.head, store.load(place.head))
+    log.append(place.last.thread_id, run.pk, [line(f"Resumed by {by.get_username()}", place.head.next_step)])
+    nudge_on_commit(run.pk, run.queue)
+    return run
+
+
+def plan(turn: Turn, place: Place, definition: Definition, checkpoint: Checkpoint | None, *, now: dt.datetime) -> Start:
+    """Where the run begins, and with what state.
+
+    By itself (S1-1..5, 18, 19, 23): a thread that has not run begins at the first step; after a completed run the input is the next
+    turn, with the accumulated state; after a failed one too, with the offer to resume that one.
+    By hand (S1-20..22, C24): `state` is the whole state and nothing is loaded; `resume_from` is the step, and what `input` comes with it is
+    the whole state likewise; with `checkpoint_id` its state is loaded and `input` joins it.
+    """
+    first = definition.steps[0]["name"]
+    before = store.load(checkpoint) if checkpoint else None
+    if not turn.manual:
+        if turn.input is None and checkpoint is not None:
+            raise NothingToResume(
+                "The last run of this thread has ended and no input came with this one, so there is nothing to go on with."
+            )
+        kept = {key: value for key, value in (before or {}).items() if key not in PER_TURN}
+        found = offer(place, now=now)
+        context = {RESUME_CONTEXT: {key: found[key] for key in ("checkpoint_id", "failed_at")}} if found else {}
+        state = reducers.apply({**FIRST_STATE, **kept}, turn.input or {}, definition.reducers)
+        return Start(state={**state, **context}, next_step=first, parent=checkpoint, before=before, carried=("git",))
+    if turn.state is not None:
+        state = dict(turn.state)
+    elif turn.resume_from and turn.input is not None and turn.checkpoint_id is None:
+        state = dict(turn.input)
+    else:
+        state = reducers.apply(before if before is not None else FIRST_STATE, turn.input or {}, definition.reducers)
+    return Start(state=state, next_step=turn.resume_from or _follows(checkpoint, first), parent=checkpoint, before=before)
+
+
+def _follows(checkpoint: Checkpoint | None, first: str) -> str:
+    """The step that comes after a checkpoint, as it says itself (C9). Where it asked, the step that asked."""
+    if checkpoint is None:
+        return first
+    if checkpoint.status == CheckpointStatus.COMPLETED:
+        raise NothingToResume("Nothing follows this checkpoint: its run was complete. Name an earlier one, or the step to resume from.")
+    return checkpoint.next_step or checkpoint.node_id
+
+
+def _checkpoint(turn: Turn, place: Place, thread_id: uuid.UUID) -> Checkpoint | None:
+    if turn.checkpoint_id is None:
+        return place.head
+    found = Checkpoint.objects.filter(pk=turn.checkpoint_id, thread=thread_id).first()
+    if found is None:
+        raise InputInvalid({"checkpoint_id": ["This thread has no such checkpoint."]})
+    return found
+
+
+def _definition(turn: Turn, place: Place) -> Definition:
+    """The template's current version; a run by hand from a checkpoint keeps to the definition that wrote it."""
+    if turn.state is not None and turn.input is not None:
+        raise InputInvalid({"state": ["Give the whole state or new input, not both."]})
+    _check_json(turn)
+    if place.last is not None and turn.manual and not turn.template:
+        return place.last.definition
+    slug = turn.template or (place.last.definition.template_slug if place.last else "")
+    if not slug:
+        raise InputInvalid({"template": ["This thread has not run yet: name the template of its first run."]})
+    template = definitions.current(slug)
+    _check_template(template, turn)
+    return definitions.freeze(template)
+
+
+def _check_json(turn: Turn) -> None:
+    for name in ("input", "state"):
+        value = getattr(turn, name)
+        try:
+            codec.check(dict(value or {}), name)
+        except codec.NotJson as error:
+            raise InputInvalid({name: [str(error)]}) from error
+
+
+def _check_template(template: Template, turn: Turn) -> None:
+    if template.needs_repository:
+        raise InputInvalid({"template": [f"{template.title} works on a repository: make a work order of it."]})
+    if not turn.manual and template.input_schema:
+        check_input(template, dict(turn.input or {}))
+
+
+def _check_stops(definition: Definition, turn: Turn) -> None:
+    known = {step["name"] for step in definition.steps}
+    named = {"interrupt_before": turn.interrupt_before, "interrupt_after": turn.interrupt_after}
+    for field, names in [*named.items(), ("resume_from", [turn.resume_from] if turn.resume_from else [])]:
+        if unknown := sorted(set(names) - known):
+            raise InputInvalid({field: [f"The template has no step {unknown[0][:100]!r}. It has {', '.join(sorted(known))}."]})
