@@ -325,7 +325,8 @@ class ThreadRuns(APIView):
     @extend_schema(operation_id="list_thread_runs", responses=RunOut(many=True), summary="A thread's runs, newest first")
     def get(self, request: Request, thread_id: UUID) -> Response:
         pages = NewestFirst()
-        found = pages.paginate_queryset(runs_shown().filter(thread=thread_of(thread_id, request)), request, view=self)
+        whole = runs_shown().filter(thread=thread_of(thread_id, request))
+        found: Any = pages.paginate_queryset(whole, request, view=self)
         return pages.get_paginated_response(RunOut(found, many=True).data)
 
     @extend_schema(

@@ -204,6 +204,7 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Long-running work that stops for a person and starts again. Errors are RFC 9457 problem details with a stable `code`.",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "ENUM_NAME_OVERRIDES": {"RunStatusEnum": "runs.states.RunStatus", "CheckpointStatusEnum": "checkpoints.models.CheckpointStatus"},
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
