@@ -1,0 +1,17 @@
+"""Whether this worker is about to end: then a run is handed back at its next step boundary, for another worker to go on with."""
+
+from __future__ import annotations
+
+import mmap
+
+_flag = mmap.mmap(-1, 1)
+"""One byte shared with the children of a prefork worker: they are forked after this import, and the signal reaches their parent only."""
+
+
+def stopping() -> bool:
+    return _flag[0] != 0
+
+
+def stop() -> None:
+    """Said once, by whoever gets the signal; there is no way back."""
+    _flag[0] = 1
