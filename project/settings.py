@@ -6,6 +6,7 @@ import secrets
 from pathlib import Path
 
 from csp.constants import NONE, SELF
+from kombu import Exchange, Queue
 
 from project import env
 
@@ -169,8 +170,9 @@ CHANNEL_LAYERS = {
 
 CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker as long as it takes
 CELERY_BROKER_TRANSPORT_OPTIONS = (
-    # a broker that hangs may hold a request for a second, not for minutes; redelivery is the lease's work, not the broker's
+    # a broker that hangs may hold a sender for a second or two, not for minutes; redelivery is the lease's work, not the broker's
     {"socket_timeout": 1, "socket_connect_timeout": 1, "visibility_timeout": 3600} if REDIS_URL else {"polling_interval": 0.05}
 )
 CELERY_TASK_PUBLISH_RETRY = False
@@ -182,7 +184,11 @@ CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5.0
+"""Seconds that steps at work may go on after SIGTERM; see `project.celery`."""
 CELERY_TASK_DEFAULT_QUEUE = "steps"
+CELERY_TASK_QUEUES = [Queue(name, Exchange(name), routing_key=name) for name in ("control", "steps", "agents")]
+"""`control` is the sweep's; a template's step says `steps` or `agents`, which is for those that take minutes."""
+CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_ROUTES = {"runs.tasks.sweep": {"queue": "control"}}
 CELERY_BEAT_SCHEDULE = {"sweep": {"task": "runs.tasks.sweep", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}}}
 

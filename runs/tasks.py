@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import datetime as dt
 import logging
+import os
+import queue as queues
+import threading
 import time
 import uuid
+from collections.abc import Callable
 
 from celery import shared_task
+from celery.exceptions import Reject
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
@@ -15,41 +21,102 @@ from django.utils import timezone
 from checkpoints import ids
 from runs.engine import recovery
 from runs.engine.advance import advance
-from runs.workflows.sequence import DEFAULT_QUEUE
+from runs.engine.stopping import stopping
 
 logger = logging.getLogger(__name__)
 
 BREAKER_SECONDS = 10.0
-"""After a failed send, do not try again for so long: the sweep finds the run, and requests stay fast while the broker is away."""
+"""After a failed send, do not try again for so long: the sweep finds the run, and nothing piles up while the broker is away."""
+WAITING = 1000
+"""Messages that may wait for the sender; more of them are left to the sweep."""
+FLUSH_SECONDS = 1.0
+"""What the end of a process waits for its last messages."""
 
 _broken_until = 0.0
 
 
 @shared_task(acks_late=True, ignore_result=True)
 def advance_run(run_id: str) -> None:
-    for wanted, queue in advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS):
-        nudge(wanted, queue)
+    if stopping():
+        raise Reject(requeue=True)  # type: ignore[no-untyped-call]  # another worker takes it
+    if queue := advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS):
+        send(uuid.UUID(run_id), queue)
 
 
 @shared_task(ignore_result=True, expires=30)
 def sweep() -> None:
     """Take runs back from lost workers and send lost messages again. Harmless when two run at once."""
     for run_id, queue in recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS)):
-        nudge(run_id, queue)
+        send(run_id, queue)
 
 
-def nudge(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE) -> None:
-    """Tell a worker to look at a run. Never raises: with the broker away, the sweep does it later."""
+def send(run_id: uuid.UUID, queue: str) -> None:
+    """Send a message now. For tasks: one that ends may take its process along, and the sender's thread with it.
+
+    Never raises: with the broker away, the sweep does it later. May take seconds with one that hangs.
+    """
     global _broken_until
     if time.monotonic() < _broken_until:
         return
     try:
-        advance_run.delay(str(run_id))
+        advance_run.apply_async((str(run_id),), queue=queue)
     except Exception as error:  # noqa: BLE001  # brokers raise their clients' own errors; the row is the truth, the message a hint
         _broken_until = time.monotonic() + BREAKER_SECONDS
         logger.warning("could not send a message for %s, the sweep will find it: %s", ids.show("run", run_id), error)
 
 
-def nudge_on_commit(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE) -> None:
+def nudge(run_id: uuid.UUID, queue: str = "steps") -> None:
+    """Tell a worker of that queue to look at a run. Neither raises nor waits for the broker."""
+    if time.monotonic() < _broken_until:
+        return
+    if not _sender.give(lambda: send(run_id, queue)):
+        logger.warning("too many messages wait for the broker; the sweep will find %s", ids.show("run", run_id))
+
+
+def nudge_on_commit(run_id: uuid.UUID, queue: str = "steps") -> None:
     """Nudge once the open transaction commits."""
     transaction.on_commit(lambda: nudge(run_id, queue), robust=True)
+
+
+class Sender:
+    """The thread of this process that talks to the broker, so that nobody who answers a person does."""
+
+    def __init__(self) -> None:
+        self._waiting: queues.Queue[Callable[[], object]] = queues.Queue(WAITING)
+        self._starting = threading.Lock()
+        self._started = False
+
+    def give(self, job: Callable[[], object]) -> bool:
+        """Have a job done soon; False where too many wait already."""
+        if not self._started:
+            self._start()
+        try:
+            self._waiting.put_nowait(job)
+        except queues.Full:
+            return False
+        return True
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until all that was given so far is done; False when the time is up first."""
+        done = threading.Event()
+        return not self._started or (self.give(done.set) and done.wait(seconds))
+
+    def _start(self) -> None:
+        with self._starting:
+            if not self._started:
+                self._started = True
+                threading.Thread(target=self._work, name="nudge-sender", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            self._waiting.get()()
+
+
+def _new_sender() -> None:
+    global _sender
+    _sender = Sender()
+
+
+_sender = Sender()
+os.register_at_fork(after_in_child=_new_sender)  # a forked child inherits the variable, but neither the thread nor what waits for it
+atexit.register(lambda: _sender.flush(FLUSH_SECONDS))  # a command such as `workorder` ends right after it nudged

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from tests.run import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
+QUEUES = "control,steps,agents"
 T = TypeVar("T")
 
 
@@ -78,10 +79,10 @@ class Stack:
         self.wait_for_web()
         return process
 
-    def worker(self, name: str = "worker") -> subprocess.Popen[bytes]:
+    def worker(self, name: str = "worker", *, queues: str = QUEUES, concurrency: int = 2) -> subprocess.Popen[bytes]:
         options = [
-            "--concurrency=2",
-            "--queues=steps,control",
+            f"--concurrency={concurrency}",
+            f"--queues={queues}",
             "--without-gossip",
             "--without-mingle",
             "--without-heartbeat",

@@ -25,7 +25,7 @@ from django.utils import timezone
 
 from runs import services as runs
 from runs import shipped
-from runs.engine import recovery
+from runs.engine import recovery, stopping
 from runs.models import Repository, WorkOrder
 from runs.steps.samples import make_sample
 
@@ -107,7 +107,7 @@ class Command(BaseCommand):
             pool_cls="threads",
             concurrency=4,
             hostname=f"standalone@{socket.gethostname()}",
-            queues=["steps", "control"],
+            queues=["control", "steps", "agents"],
             without_gossip=True,
             without_mingle=True,
             without_heartbeat=True,
@@ -123,6 +123,7 @@ class Command(BaseCommand):
         server(get_default_application(), endpoints=[f"tcp:port={port}:interface={host}"], server_name="waystation").run()
         self.stdout.write("Stopping: what is at work is finished or kept for the next start.")
         self.stdout.flush()
+        stopping.stop()
         beat.stop()
         worker_state.should_stop = 0  # type: ignore[assignment]  # the stubs know only None
         threads[0].join(STOP_SECONDS)
