@@ -38,7 +38,7 @@ _broken_until = 0.0
 @shared_task(acks_late=True, ignore_result=True)
 def advance_run(run_id: str) -> None:
     if stopping():
-        raise Reject(requeue=True)  # type: ignore[no-untyped-call]  # another worker takes it
+        raise Reject(requeue=True)  # another worker takes it
     if queue := advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS):
         send(uuid.UUID(run_id), queue)
 
@@ -81,8 +81,8 @@ def nudge_on_commit(run_id: uuid.UUID, queue: str = "steps") -> None:
 class Sender:
     """The thread of this process that talks to the broker, so that nobody who answers a person does."""
 
-    def __init__(self) -> None:
-        self._waiting: queues.Queue[Callable[[], object]] = queues.Queue(WAITING)
+    def __init__(self, waiting: int = WAITING) -> None:
+        self._waiting: queues.Queue[Callable[[], object]] = queues.Queue(waiting)
         self._starting = threading.Lock()
         self._started = False
 
@@ -98,8 +98,14 @@ class Sender:
 
     def flush(self, seconds: float) -> bool:
         """Wait until all that was given so far is done; False when the time is up first."""
-        done = threading.Event()
-        return not self._started or (self.give(done.set) and done.wait(seconds))
+        if not self._started:
+            return True
+        ends, done = time.monotonic() + seconds, threading.Event()
+        try:
+            self._waiting.put(done.set, timeout=seconds)
+        except queues.Full:
+            return False
+        return done.wait(ends - time.monotonic())
 
     def _start(self) -> None:
         with self._starting:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import subprocess
+import sys
+import threading
 import uuid
 
 import pytest
+from celery.exceptions import Reject
 from django.db import transaction
 from django.utils import timezone
 
@@ -13,35 +18,72 @@ from hitl import services
 from hitl.models import Via
 from runs import services as runs
 from runs import tasks
+from runs.engine import stopping
 from runs.models import Run
 from runs.states import PENDING, RUNNING
 from tests import steps
 from tests.conftest import fresh, pause_of
+from tests.stack import ROOT
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def sent(monkeypatch):
+def at_once(monkeypatch):
+    """What is given to the sender's thread is done by the caller instead, so that a test sees it done."""
+
+    def give(job):
+        job()
+        return True
+
+    monkeypatch.setattr(tasks._sender, "give", give)
+    monkeypatch.setattr(tasks, "_broken_until", 0.0)
+
+
+@pytest.fixture
+def sent(at_once, monkeypatch):
     """The run ids in messages, in order."""
     messages: list[str] = []
-    monkeypatch.setattr(tasks.advance_run, "delay", messages.append)
-    monkeypatch.setattr(tasks, "_broken_until", 0.0)
+    monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue: messages.extend(arguments))
     return messages
 
 
 @pytest.fixture
-def broker_down(monkeypatch):
+def broker_down(at_once, monkeypatch):
     """Every send fails; gives the list of attempts."""
     attempts: list[str] = []
 
-    def refuse(run_id):
-        attempts.append(run_id)
+    def refuse(arguments, queue):
+        attempts.extend(arguments)
         raise ConnectionError("no broker")
 
-    monkeypatch.setattr(tasks.advance_run, "delay", refuse)
-    monkeypatch.setattr(tasks, "_broken_until", 0.0)
+    monkeypatch.setattr(tasks.advance_run, "apply_async", refuse)
     return attempts
+
+
+class Hanging:
+    """A broker that takes a message and does not answer before it is let go."""
+
+    def __init__(self) -> None:
+        self.reached, self.answers = threading.Event(), threading.Event()
+        self.taken: list[str] = []
+
+    def take(self, arguments, queue):
+        self.reached.set()
+        assert self.answers.wait(30)
+        self.taken.extend(arguments)
+
+
+@pytest.fixture
+def hanging(monkeypatch):
+    """A sender of this test's own before a broker that hangs."""
+    broker = Hanging()
+    monkeypatch.setattr(tasks, "_sender", tasks.Sender())
+    monkeypatch.setattr(tasks, "_broken_until", 0.0)
+    monkeypatch.setattr(tasks.advance_run, "apply_async", broker.take)
+    yield broker
+    broker.answers.set()
+    assert tasks._sender.flush(30)  # before the broker is put back: no message of this test goes to it
 
 
 def test_a_new_order_is_announced_after_its_commit(templates, ana, sent, committing):
@@ -82,6 +124,85 @@ def test_after_a_failed_send_nobody_waits_for_the_broker_again_for_a_while(broke
     monkeypatch.setattr(tasks, "_broken_until", 0.0)
     tasks.nudge(uuid.uuid4())
     assert len(broker_down) == 2
+
+
+def test_whoever_nudges_does_not_wait_for_a_broker_that_hangs(hanging):
+    """P2, STACK §9: the send is at work while the caller has gone on."""
+    runs = [uuid.uuid4() for _ in range(3)]
+    for run in runs:
+        tasks.nudge(run)
+    assert hanging.reached.wait(30)
+    assert hanging.taken == []
+    hanging.answers.set()
+    assert tasks._sender.flush(30)
+    assert hanging.taken == [str(run) for run in runs]
+
+
+def test_messages_do_not_pile_up_while_the_broker_hangs(hanging, monkeypatch):
+    """The one at work and those that may wait; the others are the sweep's."""
+    monkeypatch.setattr(tasks, "_sender", tasks.Sender(waiting=5))
+    tasks.nudge(uuid.uuid4())
+    assert hanging.reached.wait(30)
+    for _ in range(20):
+        tasks.nudge(uuid.uuid4())
+    hanging.answers.set()
+    assert tasks._sender.flush(30)
+    assert len(hanging.taken) == 1 + 5
+
+
+def test_once_the_broker_failed_what_waited_is_left_to_the_sweep(hanging, monkeypatch):
+    def fail(arguments, queue):
+        hanging.take(arguments, queue)
+        raise ConnectionError("no answer")
+
+    monkeypatch.setattr(tasks.advance_run, "apply_async", fail)
+    for _ in range(5):
+        tasks.nudge(uuid.uuid4())
+    hanging.answers.set()
+    assert tasks._sender.flush(30)
+    assert len(hanging.taken) == 1
+
+
+def test_a_process_that_ends_waits_for_its_messages_but_not_for_ever(hanging):
+    """P3: the end of a command such as `workorder`."""
+    assert tasks._sender.flush(30)
+    tasks.nudge(uuid.uuid4())
+    assert hanging.reached.wait(30)
+    assert not tasks._sender.flush(0.01)
+    hanging.answers.set()
+    assert tasks._sender.flush(30)
+
+
+def test_a_command_has_sent_its_messages_when_it_is_over():
+    """P3: nothing but the end of the process waits for them."""
+    ending = """
+import uuid, django
+django.setup()
+from runs import tasks
+tasks.advance_run.apply_async = lambda arguments, queue: print(*arguments, queue)
+tasks.nudge(uuid.UUID(int=7), "agents")
+"""
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "project.settings"}
+    done = subprocess.run([sys.executable, "-c", ending], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"{uuid.UUID(int=7)} agents"
+
+
+def test_a_forked_child_has_a_sender_of_its_own(hanging, monkeypatch):
+    """A worker's child inherits what its parent was about to send, but not the thread that sends it."""
+    tasks.nudge(uuid.uuid4())
+    assert hanging.reached.wait(30)
+    before = tasks._sender
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue: os.write(writing, arguments[0].encode()))
+        tasks.nudge(uuid.UUID(int=8))
+        os._exit(not tasks._sender.flush(30))
+    os.close(writing)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.read(reading, 1000).decode() == str(uuid.UUID(int=8))
+    os.close(reading)
+    assert tasks._sender is before
 
 
 def test_a_lost_message_is_sent_again_by_the_sweep(make_order, sent):
@@ -139,3 +260,30 @@ def test_messages_that_come_late_or_twice_change_nothing(make_order, sent, templ
     tasks.advance_run(str(order.latest_run_id))
     tasks.advance_run(str(uuid.uuid4()))
     assert calls == steps.CALLS
+
+
+def test_a_worker_that_stops_leaves_its_messages_to_another(make_order, sent, monkeypatch):
+    """P3: the message goes back to the queue, and the run is not touched."""
+    order = make_order()
+    monkeypatch.setattr(stopping, "_flag", bytearray([1]))
+    with pytest.raises(Reject) as refusal:
+        tasks.advance_run(str(order.latest_run_id))
+    assert refusal.value.args == (None, True)  # reason, requeue
+    assert (fresh(order).status, steps.CALLS, sent) == ("pending", [], [])
+
+
+def test_a_run_is_handed_back_at_the_boundary_once_its_worker_stops(make_order, sent, monkeypatch):
+    """P4, P5: what is done is kept, the lease is given back, and a message names the run."""
+    flag = bytearray(1)
+    monkeypatch.setattr(stopping, "_flag", flag)
+    order = make_order("writing-quick")
+    steps.HOOKS["execute"] = stopping.stop
+    tasks.advance_run(str(order.latest_run_id))
+    assert [step for step, _ in steps.CALLS] == ["planning", "execute"]
+    run = Run.objects.get(pk=order.latest_run_id)
+    assert (run.status, run.lease_owner, run.lease_until) == ("pending", "", None)
+    assert sent == [str(run.pk)]
+    flag[0] = 0
+    tasks.advance_run(str(run.pk))
+    assert [step for step, _ in steps.CALLS] == ["planning", "execute", "review", "finish"]
+    assert fresh(order).status == "completed"
