@@ -1,11 +1,39 @@
 """The Celery application: `celery -A project worker`, `celery -A project beat`."""
 
+from __future__ import annotations
+
 import os
+import signal
+import threading
+from typing import Any
 
 from celery import Celery
+from celery.signals import worker_shutting_down
+
+from runs.engine import stopping
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
 app = Celery("waystation")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@worker_shutting_down.connect
+def _let_go(how: str, **_: Any) -> None:
+    """SIGTERM: runs are handed back at their next step boundary, and the worker ends when all are. Steps that are still at work after
+    `worker_soft_shutdown_timeout` seconds are ended with their processes; the sweep takes their runs back.
+
+    Celery's own soft shutdown would wait all of that time, in the signal's handler and before it says that it stops; so the wait is
+    here, beside a warm shutdown, and what follows it is Celery's cold one.
+    """
+    stopping.stop()
+    if how == "Warm":
+        timer = threading.Timer(app.conf.worker_soft_shutdown_timeout, _end_now)
+        timer.daemon = True
+        timer.start()
+
+
+def _end_now() -> None:
+    app.conf.worker_soft_shutdown_timeout = 0
+    os.kill(os.getpid(), signal.SIGQUIT)

@@ -191,3 +191,26 @@ class Stack:
     def answer(self, order_id: str, token: str, decision: str, **more: Any) -> None:
         status, answer = self.call("POST", f"/api/v1/work-orders/{order_id}/resume", {"decision": decision, **more}, token=token)
         assert (status, answer) == (200, {"success": True}), answer
+
+
+class SlowStack(Stack):
+    """A stack on the templates of `tests.slow_steps`, which write down what they did."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        super().__init__(folder, environment)
+        self.ledger = folder / "ledger"
+        self.environment.update({"DJANGO_SETTINGS_MODULE": "tests.slow_settings", "TEST_LEDGER": str(self.ledger)})
+
+    def load(self) -> None:
+        self.manage("shell", "-c", "from tests import slow_steps; slow_steps.load()")
+
+    def begin(self, template: str, token: str) -> str:
+        """Make a work order; gives its id."""
+        status, order = self.call("POST", "/api/v1/work-orders", {"template": template}, token=token)
+        assert status == 201, order
+        return str(order["id"])
+
+    def noted(self, what: str, run: str) -> list[str]:
+        """The keys under which a run's steps noted `began` or `done`, in order."""
+        lines = self.ledger.read_text().splitlines() if self.ledger.exists() else []
+        return [key for kind, key in map(str.split, lines) if kind == what and key.startswith(run)]

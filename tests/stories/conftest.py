@@ -12,14 +12,14 @@ import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.stack import Stack
+from tests.stack import SlowStack, Stack
 
 CHROMIUM = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 SCREENSHOTS = Path(__file__).resolve().parent.parent / ".artifacts" / "screenshots"
-REDIS_NUMBERS = {"stories": 1, "accidents": 2, "broker": 3}
+REDIS_NUMBERS = {"stories": 1, "accidents": 2, "broker": 3, "shutdown": 4, "queues": 5}
 PASSWORD = "a long password of the tests"
 PEOPLE = """
 from django.contrib.auth.models import Group, User
@@ -49,6 +49,15 @@ def settle(stack: Stack) -> None:
     stack.manage("load_templates")
     stack.manage("shell", "-c", PEOPLE.format(password=PASSWORD))
     stack.manage("sample_repository", str(stack.folder / "celery"))
+
+
+def make_slow_stack(folder: Path, name: str) -> SlowStack:
+    """A settled stack whose templates are those of `tests.slow_steps`; nothing is started yet."""
+    stack = make_stack(folder, name)
+    settle(stack)
+    slow = SlowStack(folder, stack.environment)
+    slow.load()
+    return slow
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,56 @@
+"""Steps that take their time, for workers that are stopped or busy. Each leaves a line in a file: `began` or `done`, and its key."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from runs.workflows.base import Context, Go, Outcome, Report, State, step
+
+LEDGER = "TEST_LEDGER"
+TICKS = 50
+
+
+@step("slow.tick")
+def tick(state: State, context: Context) -> Outcome:
+    """A tenth of a second."""
+    return _take(context, 0.1)
+
+
+@step("slow.sleep")
+def sleep(state: State, context: Context) -> Outcome:
+    """As long as its config says."""
+    return _take(context, float(str(context.config["seconds"])))
+
+
+def _take(context: Context, seconds: float) -> Outcome:
+    note("began", context.key)
+    time.sleep(seconds)
+    note("done", context.key)
+    return Go(report=Report(content=f"{context.step} is done."))
+
+
+def note(what: str, key: str) -> None:
+    with Path(os.environ[LEDGER]).open("a") as ledger:
+        ledger.write(f"{what} {key}\n")  # one short line, written at the close: whole or not at all
+
+
+def load() -> None:
+    """`slow-ticks`: many short steps. `slow-sleep`: one of a minute. `slow-agent`: one of a minute for the agents' queue.
+    `slow-asking`: asks, then goes on with a short step."""
+    from runs import definitions  # here: workers load the steps before the tables are known
+
+    definitions.edit_step_template("slow-tick", title="Tick", function="slow.tick", config={})
+    definitions.edit_step_template("slow-sleep", title="Sleep", function="slow.sleep", config={"seconds": 60})
+    ticks = [{"name": f"tick{number}", "step_type": "execute", "step_template_slug": "slow-tick"} for number in range(TICKS)]
+    sleep = {"step_type": "execute", "step_template_slug": "slow-sleep"}
+    asking = {"step_type": "planning", "step_template_slug": "slow-tick", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
+    templates = {
+        "slow-ticks": ticks,
+        "slow-sleep": [sleep],
+        "slow-agent": [{**sleep, "queue": "agents"}],
+        "slow-asking": [asking, ticks[0]],
+    }
+    for slug, steps in templates.items():
+        definitions.edit_template(slug, steps=steps, needs_repository=False)
