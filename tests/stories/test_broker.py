@@ -1,55 +1,100 @@
-"""Redis away: whoever asks or answers gets 2xx at once, and everything goes on when it is back."""
+"""Redis away: whoever asks or answers gets 2xx within a second, and everything goes on when it is back."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.run import free_port
-from tests.stack import until
-from tests.stories.conftest import make_stack, settle
+from runs.tasks import BREAKER_SECONDS
+from tests.run import answers, free_port
+from tests.stack import SlowStack, until
+from tests.stories.conftest import make_slow_stack
 
 pytestmark = pytest.mark.stack
 
-
-@pytest.fixture
-def redis(tmp_path: Path):
-    """A Redis of its own that the test may freeze."""
-    port = free_port()
-    process = subprocess.Popen(
-        ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", tmp_path], stdout=subprocess.DEVNULL
-    )
-    process.url = f"redis://127.0.0.1:{port}/0"  # type: ignore[attr-defined]
-    yield process
-    process.kill()
-    process.wait(10)
+PATIENCE = BREAKER_SECONDS + 2 + 1 + 10
+"""Seconds until all goes on: what is left of the breaker, a run's patience, a sweep; and as much as a loaded machine needs besides."""
 
 
-def test_a_frozen_redis_neither_holds_nor_loses_an_answer(redis, tmp_path_factory):
-    """P2, P3, STACK §9: Redis accepts connections and never answers (SIGSTOP)."""
-    stack = make_stack(tmp_path_factory.mktemp("broker"), "broker")
-    stack.environment["REDIS_URL"] = redis.url
-    settle(stack)
+class Redis:
+    """A Redis of its own that the test may freeze or kill."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.start()
+
+    def start(self) -> None:
+        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        until(lambda: answers(self.port), what="Redis")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+
+    def freeze(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    redis = Redis(tmp_path_factory.mktemp("redis"))
+    yield redis
+    redis.kill()
+
+
+@pytest.fixture(scope="module")
+def own(redis: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
+    stack = make_slow_stack(tmp_path_factory.mktemp("broker"), "broker")
+    stack.environment["REDIS_URL"] = f"redis://127.0.0.1:{redis.port}/0"
     try:
         stack.worker()
         stack.beat()
         stack.web()
-        token = stack.manage("api_token", "ana").split()[-1]
-        _, order = stack.call(
-            "POST", "/api/v1/work-orders", {"repository_url": str(stack.folder / "celery"), "input": {"rules": "I001"}}, token=token
-        )
-        stack.paused(order["id"], token, "awaiting_plan_approval")
-        redis.send_signal(signal.SIGSTOP)
-        began = time.monotonic()
-        stack.answer(order["id"], token, "approve")
-        took = time.monotonic() - began
-        assert stack.order(order["id"], token)["status"] == "pending"
-        redis.send_signal(signal.SIGCONT)
-        until(lambda: stack.order(order["id"], token)["current_phase"] == "awaiting_implementation_review", what="the run")
-        assert took < 5
+        yield stack
     finally:
         stack.stop()
+
+
+@pytest.mark.parametrize(("goes", "comes_back"), [("freeze", "thaw"), ("kill", "start")], ids=["hanging", "refused"])
+def test_without_redis_nobody_waits_and_nothing_is_lost(own, redis, goes, comes_back):
+    """P2, P3, F10, STACK §9: it accepts and never answers, or it refuses; the breaker is closed when it begins."""
+    token = own.manage("api_token", "ana").split()[-1]
+    waiting, unwanted = own.begin("slow-asking", token), own.begin("slow-asking", token)
+    for order in (waiting, unwanted):
+        own.paused(order, token, "awaiting_plan_approval")
+    getattr(redis, goes)()
+    took = {}
+
+    def timed(name, call):
+        began = time.monotonic()
+        answer = call()
+        took[name] = time.monotonic() - began
+        return answer
+
+    try:
+        timed("decide", lambda: own.answer(waiting, token, "approve"))
+        fresh = timed("submit", lambda: own.begin("slow-asking", token))
+        timed("cancel a paused one", lambda: own.answer(unwanted, token, "cancel"))
+        another = timed("submit another", lambda: own.begin("slow-asking", token))
+        assert timed("cancel a pending one", lambda: own.call("POST", f"/api/v1/work-orders/{another}/cancel", token=token))[0] == 200
+        assert own.order(waiting, token)["status"] == own.order(fresh, token)["status"] == "pending"
+    finally:
+        getattr(redis, comes_back)()
+    back = time.monotonic()
+    own.ended(waiting, token)
+    own.paused(fresh, token, "awaiting_plan_approval")
+    took["to go on"] = time.monotonic() - back
+    print(took)
+    assert took.pop("to go on") < PATIENCE
+    assert max(took.values()) < 1, took
+    own.ended(unwanted, token, "failed")
+    own.ended(another, token, "failed")
