@@ -188,7 +188,6 @@ CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5.0
 CELERY_TASK_DEFAULT_QUEUE = "steps"
 CELERY_TASK_QUEUES = [Queue(name, Exchange(name), routing_key=name) for name in ("control", "steps", "agents")]
 """`control` is the sweep's; a template's step says `steps` or `agents`, which is for those that take minutes."""
-CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_ROUTES = {"runs.tasks.sweep": {"queue": "control"}}
 CELERY_BEAT_SCHEDULE = {"sweep": {"task": "runs.tasks.sweep", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}}}
 

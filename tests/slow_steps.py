@@ -38,7 +38,7 @@ def note(what: str, key: str) -> None:
 
 def load() -> None:
     """`slow-ticks`: many short steps. `slow-sleep`: one of a minute. `slow-agent`: one of a minute for the agents' queue.
-    `slow-asking`: asks, then goes on with a short step."""
+    `slow-asking`: asks, then goes on with a short step. `slow-mixed`: three short ones, the second for the agents' queue."""
     from runs import definitions  # here: workers load the steps before the tables are known
 
     definitions.edit_step_template("slow-tick", title="Tick", function="slow.tick", config={})
@@ -51,6 +51,7 @@ def load() -> None:
         "slow-sleep": [sleep],
         "slow-agent": [{**sleep, "queue": "agents"}],
         "slow-asking": [asking, ticks[0]],
+        "slow-mixed": [{**ticks[0], "name": "before"}, {**ticks[0], "name": "agent", "queue": "agents"}, {**ticks[0], "name": "after"}],
     }
     for slug, steps in templates.items():
         definitions.edit_template(slug, steps=steps, needs_repository=False)

@@ -1,0 +1,50 @@
+"""Queues of their own: long steps of agents starve nobody who waits for a short one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.stack import SlowStack, until
+from tests.stories.conftest import make_slow_stack
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
+    """As in the Procfile, one worker for the agents' queue and one for the others; one child each, and no beat."""
+    stack = make_slow_stack(tmp_path_factory.mktemp("queues"), "queues")
+    try:
+        stack.worker("steps", queues="control,steps", concurrency=1)
+        stack.worker("agents", queues="agents", concurrency=1)
+        stack.web()
+        yield stack
+    finally:
+        stack.stop()
+
+
+def test_a_resume_goes_on_at_once_while_long_steps_keep_the_agents_busy(own):
+    """Three runs whose step takes a minute, for one worker; the answer's next step begins all the same."""
+    token = own.manage("api_token", "ana").split()[-1]
+    asked = own.begin("slow-asking", token)
+    own.paused(asked, token, "awaiting_plan_approval")
+    long = [own.begin("slow-agent", token) for _ in range(3)]
+    until(lambda: any(own.order(order, token)["status"] == "running" for order in long), what="the agents' worker")
+    began = time.monotonic()
+    own.answer(asked, token, "approve")
+    own.ended(asked, token)
+    assert time.monotonic() - began < 5
+    assert sorted(own.order(order, token)["status"] for order in long) == ["pending", "pending", "running"]
+
+
+def test_a_run_changes_queues_between_its_steps(own):
+    """F10: from `steps` to `agents` and back, by messages alone."""
+    token = own.manage("api_token", "ana").split()[-1]
+    own.worker("more", queues="agents", concurrency=1)  # the other one is busy
+    order = own.begin("slow-mixed", token)
+    own.ended(order, token)
+    steps = [event["data"]["step"] for event in own.events(order, token) if event["event"] == "step_completed"]
+    assert steps == ["before", "agent", "after"]
