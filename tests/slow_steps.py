@@ -26,7 +26,10 @@ def sleep(state: State, context: Context) -> Outcome:
 
 def _take(context: Context, seconds: float) -> Outcome:
     note("began", context.key)
-    time.sleep(seconds)
+    ends = time.monotonic() + seconds
+    while (left := ends - time.monotonic()) > 0:
+        context.check()
+        time.sleep(min(left, 0.2))
     note("done", context.key)
     return Go(report=Report(content=f"{context.step} is done."))
 

@@ -52,11 +52,10 @@ def settle(stack: Stack) -> None:
 
 
 def make_slow_stack(folder: Path, name: str) -> SlowStack:
-    """A settled stack whose templates are those of `tests.slow_steps`; nothing is started yet."""
-    stack = make_stack(folder, name)
-    settle(stack)
-    slow = SlowStack(folder, stack.environment)
-    slow.load()
+    """A stack with people, and with the templates of `tests.slow_steps`; nothing is started yet."""
+    slow = SlowStack(folder, make_stack(folder, name).environment)
+    slow.manage("migrate", "-v0")
+    slow.load(PEOPLE.format(password=PASSWORD))
     return slow
 
 

@@ -38,12 +38,13 @@ def test_a_resume_goes_on_at_once_while_long_steps_keep_the_agents_busy(own):
     own.ended(asked, token)
     assert time.monotonic() - began < 5
     assert sorted(own.order(order, token)["status"] for order in long) == ["pending", "pending", "running"]
+    for order in long:
+        own.call("POST", f"/api/v1/work-orders/{order}/cancel", token=token)
 
 
 def test_a_run_changes_queues_between_its_steps(own):
     """F10: from `steps` to `agents` and back, by messages alone."""
     token = own.manage("api_token", "ana").split()[-1]
-    own.worker("more", queues="agents", concurrency=1)  # the other one is busy
     order = own.begin("slow-mixed", token)
     own.ended(order, token)
     steps = [event["data"]["step"] for event in own.events(order, token) if event["event"] == "step_completed"]

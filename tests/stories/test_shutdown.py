@@ -109,8 +109,7 @@ def alone(tmp_path: Path) -> Iterator[SlowStack]:
 def test_the_embedded_process_keeps_what_it_stopped_in_the_middle_of(alone):
     """P4, P5, S2-32: SIGTERM, start again, and the run goes on from its boundary."""
     process = alone.standalone()
-    alone.manage("shell", "-c", "from django.contrib.auth.models import User; User.objects.create_user('ana')")
-    alone.load()
+    alone.load("from django.contrib.auth.models import User; User.objects.create_user('ana')")
     token = alone.manage("api_token", "ana").split()[-1]
     order = alone.begin("slow-ticks", token)
     run = alone.order(order, token)["run_id"]
