@@ -30,7 +30,7 @@ def grow(state: State, context: Context) -> Outcome:
 
 @step("bench.ask")
 def ask(state: State, context: Context) -> Outcome:
-    return Go(update={"asked": True}, report=Report(content="Go on?"))
+    return Go(update={"asked": time.time()}, report=Report(content="Go on?"))
 
 
 @step("bench.stamp")

@@ -183,6 +183,7 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_DB_REUSE_MAX = 1000  # tasks per connection; without it Celery opens one for each, which costs as much as several commits
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5.0
 """Seconds that steps at work may go on after SIGTERM; see `project.celery`."""
 CELERY_TASK_DEFAULT_QUEUE = "steps"

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from celery import shared_task
 from celery.exceptions import Reject
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from checkpoints import ids
@@ -39,6 +39,7 @@ _broken_until = 0.0
 def advance_run(run_id: str) -> None:
     if stopping():
         raise Reject(requeue=True)  # another worker takes it
+    _check_connection()
     if queue := advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS):
         send(uuid.UUID(run_id), queue)
 
@@ -46,8 +47,15 @@ def advance_run(run_id: str) -> None:
 @shared_task(ignore_result=True, expires=30)
 def sweep() -> None:
     """Take runs back from lost workers and send lost messages again. Harmless when two run at once."""
+    _check_connection()
     for run_id, queue in recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS)):
         send(run_id, queue)
+
+
+def _check_connection() -> None:
+    """A worker keeps its connection from task to task (CELERY_DB_REUSE_MAX); a server that was restarted has forgotten it."""
+    if connection.connection is not None and not connection.in_atomic_block and not connection.is_usable():
+        connection.close()
 
 
 def send(run_id: uuid.UUID, queue: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
 from tests.stack import SlowStack, until
@@ -49,3 +50,16 @@ def test_a_run_changes_queues_between_its_steps(own):
     own.ended(order, token)
     steps = [event["data"]["step"] for event in own.events(order, token) if event["event"] == "step_completed"]
     assert steps == ["before", "agent", "after"]
+
+
+def test_workers_whose_connections_were_cut_take_the_next_message_all_the_same(own):
+    """F11: they keep a connection from task to task, and the server closes all of them, as a restart does."""
+    token = own.manage("api_token", "ana").split()[-1]
+    order = own.begin("slow-asking", token)
+    own.paused(order, token, "awaiting_plan_approval")
+    with psycopg.connect(own.environment["DATABASE_URL"], autocommit=True) as connection:
+        mine = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        cut = connection.execute(f"SELECT pg_terminate_backend(pid) FROM ({mine}) AS mine").fetchall()
+    assert len(cut) >= 2
+    own.answer(order, token, "approve")
+    own.ended(order, token)
