@@ -7,8 +7,9 @@ import signal
 import threading
 from typing import Any
 
+from billiard.process import active_children
 from celery import Celery
-from celery.signals import worker_shutting_down
+from celery.signals import task_prerun, worker_process_init, worker_shutting_down
 
 from runs.engine import stopping
 
@@ -35,5 +36,21 @@ def _let_go(how: str, **_: Any) -> None:
 
 
 def _end_now() -> None:
-    app.conf.worker_soft_shutdown_timeout = 0
+    for child in active_children():
+        if child.pid is not None:
+            os.kill(child.pid, signal.SIGKILL)
+    app.conf.worker_soft_shutdown_timeout = 0  # it was waited
     os.kill(os.getpid(), signal.SIGQUIT)
+
+
+@worker_process_init.connect
+def _in_a_child(**_: Any) -> None:
+    task_prerun.connect(_leave_stopping_to_the_parent)  # not yet: billiard still sets handlers of its own
+
+
+def _leave_stopping_to_the_parent(**_: Any) -> None:
+    """A supervisor that signals a whole process group would end a child in the middle of its step.
+
+    A handler, not SIG_IGN: that would go on to the programs that steps start.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: None)

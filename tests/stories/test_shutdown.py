@@ -36,10 +36,10 @@ def token(own: SlowStack) -> str:
     return own.manage("api_token", "ana").split()[-1]
 
 
-def terminate(process: subprocess.Popen[bytes]) -> float:
-    """SIGTERM to the process alone, as a supervisor sends it; gives the seconds until it ended."""
+def terminate(process: subprocess.Popen[bytes], *, group: bool = False) -> float:
+    """SIGTERM to the process alone or, as some supervisors do, to all of its group; gives the seconds until it ended."""
     began = time.monotonic()
-    process.send_signal(signal.SIGTERM)
+    (os.killpg if group else os.kill)(process.pid, signal.SIGTERM)
     process.wait(30)
     return time.monotonic() - began
 
@@ -54,13 +54,14 @@ def row(own: SlowStack, run: str) -> tuple[str, str, object]:
     return found
 
 
-def test_a_stopped_worker_hands_its_run_back_and_another_goes_on_at_once(own, token):
+@pytest.mark.parametrize("group", [False, True], ids=["process", "group"])
+def test_a_stopped_worker_hands_its_run_back_and_another_goes_on_at_once(own, token, group):
     """P3, P4, F10: nothing sweeps here, so it is the message that brings the run to the heir."""
     first = own.worker("first")
     order = own.begin("slow-ticks", token)
     run = own.order(order, token)["run_id"]
     until(lambda: len(own.noted("done", run)) >= 3, what="three steps")
-    took = terminate(first)
+    took = terminate(first, group=group)
     assert (first.returncode, took < 5) == (0, True), (took, own.log_tail())
     assert row(own, run) == ("pending", "", None)
     done = own.noted("done", run)
