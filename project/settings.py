@@ -32,8 +32,8 @@ WAYSTATION_SLICE_SECONDS = env.number("WAYSTATION_SLICE_SECONDS", 10)
 """How long one task may take steps of one run before others get their turn."""
 WAYSTATION_PATIENCE_SECONDS = env.number("WAYSTATION_PATIENCE_SECONDS", 5)
 """A run that is due for so long without a worker gets its message again."""
-WAYSTATION_QUEUES = ("control", "steps", "agents")
-"""Where a step may run: long ones in `agents`, so that they never hold up answers in `steps`; `control` is for the sweep."""
+WAYSTATION_QUEUES = ("steps", "agents")
+"""Where a step may run: long ones in `agents`, so that they never hold up answers in `steps`. The sweep has `control` for itself."""
 WAYSTATION_GATHER_WIDTH = int(env.number("WAYSTATION_GATHER_WIDTH", 100, low=1))
 """Child runs that one step may start at once."""
 WAYSTATION_GATHER_DEPTH = int(env.number("WAYSTATION_GATHER_DEPTH", 4, low=1))

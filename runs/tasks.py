@@ -22,6 +22,7 @@ from checkpoints import ids
 from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.engine.stopping import stopping
+from runs.workflows.sequence import DEFAULT_QUEUE
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +41,8 @@ def advance_run(run_id: str) -> None:
     if stopping():
         raise Reject(requeue=True)  # another worker takes it
     _check_connection()
-    if queue := advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS):
-        send(uuid.UUID(run_id), queue)
+    for wanted, queue in advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS):
+        send(wanted, queue)
 
 
 @shared_task(ignore_result=True, expires=30)
@@ -73,7 +74,7 @@ def send(run_id: uuid.UUID, queue: str) -> None:
         logger.warning("could not send a message for %s, the sweep will find it: %s", ids.show("run", run_id), error)
 
 
-def nudge(run_id: uuid.UUID, queue: str = "steps") -> None:
+def nudge(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE) -> None:
     """Tell a worker of that queue to look at a run. Neither raises nor waits for the broker."""
     if time.monotonic() < _broken_until:
         return
@@ -81,7 +82,7 @@ def nudge(run_id: uuid.UUID, queue: str = "steps") -> None:
         logger.warning("too many messages wait for the broker; the sweep will find %s", ids.show("run", run_id))
 
 
-def nudge_on_commit(run_id: uuid.UUID, queue: str = "steps") -> None:
+def nudge_on_commit(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE) -> None:
     """Nudge once the open transaction commits."""
     transaction.on_commit(lambda: nudge(run_id, queue), robust=True)
 

@@ -18,6 +18,7 @@ from runs import workflows as workflows  # registers the step functions
 from runs.engine import children, context, interruptions, lease, record, timed
 from runs.engine.context import Held
 from runs.engine.ending import Wake
+from runs.engine.stopping import stopping
 from runs.models import Run
 from runs.states import LeaseLost
 from runs.workflows import sequence
@@ -82,7 +83,7 @@ def _take_step(held: Held, *, ends: float) -> bool:
         return False
     try:
         if not isinstance(outcome, Exception):
-            return _record(held, outcome, stay=time.monotonic() < ends)
+            return _record(held, outcome, stay=time.monotonic() < ends and not stopping())
     except (codec.NotJson, reducers.MergeFailed, sequence.UnknownName) as error:
         logger.warning("%s: %s", held.run.shown_id, error)
         record.failed(held, error)
