@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import signal
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.db import connection
+from django.db.backends.signals import connection_created
 from django.utils import timezone
 
 from checkpoints import store
@@ -30,7 +32,8 @@ from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.models import Pause, Run, WorkOrder
-from runs.states import ENDED, FAILED, PAUSED, RUNNING, RunEnded
+from runs.services import NothingToFork
+from runs.states import ENDED, FAILED, PAUSED, PENDING, RUNNING, RunEnded
 from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed, step
 
 LONG_AGO = dt.timedelta(hours=1)
@@ -68,23 +71,39 @@ class Moments:
         return result
 
 
+    def watch(self, backend: Any) -> None:
+        """Let the commits of a connection be moments."""
+        commit, rollback = backend._commit, backend._rollback
+
+        def dying_commit() -> None:
+            try:
+                self.tick()
+            except Killed:
+                rollback()
+                raise
+            commit()
+            self.tick()
+
+        backend._commit = dying_commit
+
+
 @contextmanager
 def killing(kill_at: int = 0, die: Callable[[], None] | None = None) -> Iterator[Moments]:
-    """Die at that moment of this block (0: never, only count). In the test's own process a death is `Killed` and a rollback."""
+    """Die at that moment of this block (0: never, only count). In the test's own process a death is `Killed` and a rollback.
+
+    A thread that opens a connection meanwhile, as a step with a time limit does, is part of the process and dies alike.
+    """
     moments = Moments(kill_at, die)
     backend: Any = connection
-    commit, rollback = backend._commit, backend._rollback
+    mine = threading.get_ident()
 
-    def dying_commit() -> None:
-        try:
-            moments.tick()
-        except Killed:
-            rollback()
-            raise
-        commit()
-        moments.tick()
+    def watch(sender: Any, connection: Any, **_: Any) -> None:
+        if threading.get_ident() != mine:
+            connection.execute_wrappers.append(moments.around)
+            moments.watch(connection)
 
-    backend._commit = dying_commit
+    connection_created.connect(watch)
+    moments.watch(backend)
     try:
         with connection.execute_wrapper(moments.around):
             yield moments
@@ -92,6 +111,7 @@ def killing(kill_at: int = 0, die: Callable[[], None] | None = None) -> Iterator
         connection.run_on_commit.clear()  # a dead process sends nothing afterwards
         connection.close()
     finally:
+        connection_created.disconnect(watch)
         del backend._commit  # the class's own is there again
 
 
@@ -101,6 +121,8 @@ EFFECTS: Counter[str] = Counter()
 """key → how often the effect was asked for. A service that honours keys does each once, however often it is asked."""
 FAILURES: Counter[str] = Counter()
 """`<order>/<step>` → how often it still has to fail."""
+CHARGES: Counter[str] = Counter()
+"""key → how often a function given to `context.once` was called."""
 
 
 def effect(state: State, context: Context) -> dict[str, Any]:
@@ -155,6 +177,32 @@ def end(state: State, context: Context) -> Outcome:
     return Done(update=effect(state, context))
 
 
+@step("model.charge")
+def charge(state: State, context: Context) -> Outcome:
+    """Charges once, fails as often as FAILURES says after that, and keeps the receipt."""
+
+    def pay() -> int:
+        CHARGES[context.key] += 1
+        return CHARGES[context.key]
+
+    receipt = context.once("charge", pay)
+    outcome = fail(state, context)
+    assert isinstance(outcome, Go)
+    return replace(outcome, update={**outcome.update, "receipt": receipt})
+
+
+@step("model.slow")
+def slow(state: State, context: Context) -> Outcome:
+    """Works past its time as often as FAILURES says."""
+    place = f"{context.order.id}/{context.step}"
+    if FAILURES[place]:
+        FAILURES[place] -= 1
+        while True:
+            context.check()
+    context.log("in time")
+    return Go(update=effect(state, context))
+
+
 @step("model.freeze")
 def freeze(state: State, context: Context) -> Outcome:
     """Stops its process in the middle, until somebody continues it."""
@@ -163,10 +211,15 @@ def freeze(state: State, context: Context) -> Outcome:
 
 
 def load() -> None:
-    """Templates for crashing: `crash` pauses after its first step; `crash-failing` fails at its second; `frozen` stops its worker."""
+    """Templates for crashing: `crash` pauses after its first step, `crash-straight` nowhere, `frozen` stops its worker.
+
+    The others are named for what their step `do` does: it fails and is not, or is, tried again; it records a charge and is tried again;
+    it is passed over; it has a time limit of next to nothing, or of an hour.
+    """
     EFFECTS.clear()
     FAILURES.clear()
-    for name in ("work", "fail", "branch", "loop", "end", "freeze"):
+    CHARGES.clear()
+    for name in ("work", "fail", "branch", "loop", "end", "charge", "slow", "freeze"):
         definitions.edit_step_template(f"model-{name}", title=name.capitalize(), function=f"model.{name}", config={})
     ask = {"step_type": "planning", "name": "plan", "step_template_slug": "model-work", "pause_after": True, "pause_phase": "asking"}
     finish = {"step_type": "deliver", "name": "finish", "step_template_slug": "model-end"}
@@ -175,8 +228,18 @@ def load() -> None:
         definitions.edit_template(slug, title=slug, needs_repository=False, steps=list(steps))
 
     template("crash", ask, {"step_type": "execute", "name": "do", "step_template_slug": "model-work"}, finish)
-    template("crash-failing", {"step_type": "execute", "name": "do", "step_template_slug": "model-fail"}, finish)
-    template("frozen", {"step_type": "execute", "name": "do", "step_template_slug": "model-freeze"}, finish)
+    def do(kind: str, **policy: Any) -> dict[str, Any]:
+        return {"step_type": "execute", "name": "do", "step_template_slug": f"model-{kind}", **policy}
+
+    draft = {"step_type": "planning", "name": "draft", "step_template_slug": "model-work"}
+    template("crash-straight", draft, do("work"), finish)
+    template("crash-failing", do("fail"), finish)
+    template("crash-again", do("fail", retry={"attempts": 2, "base": 60}), finish)
+    template("crash-charge", do("charge", retry={"attempts": 2, "base": 60}), finish)
+    template("crash-skip", draft, do("work", skip_when={"required": ["results"]}), finish)
+    template("crash-slow", do("slow", timeout=0.02), finish)
+    template("crash-timed", do("slow", timeout=3600), finish)
+    template("frozen", do("freeze"), finish)
 
 
 # -- what production does afterwards -------------------------------------------------------------------------------------------------
@@ -187,11 +250,17 @@ def expire_leases() -> None:
     Run.objects.filter(status=RUNNING).update(lease_until=timezone.now() - LONG_AGO)
 
 
+def let_retries_come_due() -> None:
+    """Time passes for runs that wait for their next try."""
+    Run.objects.filter(status=PENDING).update(due_at=timezone.now() - LONG_AGO)
+
+
 def work_off() -> None:
     """Sweep, and workers for what it names, until nothing is left to do."""
     expire_leases()
     while due := recovery.due_again(now=timezone.now(), patience=-LONG_AGO):
-        for run_id, _ in due:
+        let_retries_come_due()
+        for run_id in due:
             while advance(run_id, budget=60):
                 pass
 
@@ -216,7 +285,7 @@ def finish_order(order_id: uuid.UUID, by: User) -> None:
 
 def insist(operation: Callable[[], object]) -> None:
     """A person whose answer was not acknowledged gives it again, and is content to read that it was taken."""
-    with suppress(AlreadyAnswered, RunEnded):
+    with suppress(AlreadyAnswered, RunEnded, NothingToFork):
         operation()
 
 
@@ -245,9 +314,8 @@ def story(order_id: uuid.UUID) -> dict[str, Any]:
         "runs": list(Run.objects.filter(work_order=order).order_by("created_at").values_list("status", "failure_code", "error")),
         "state": {**state, "results": nameless(results)},
         "effects": sorted(nameless(done)),
-        "checkpoints": [
-            (at.status, at.node_id, at.next_step, at.loop_num, at.completed_nodes, at.total_nodes) for at in check_thread(order)
-        ],
+        "checkpoints": [told(at) for at in check_thread(order)],
+        "left behind": sorted([told(at) for at in chain_to(leaf)] for leaf in leaves(order) if leaf.pk != head.pk),
         "pauses": list(
             Pause.objects.filter(run__work_order=order).order_by("opened_at").values_list("step", "revision", "status", "content")
         ),
@@ -271,26 +339,45 @@ def facts(thread_id: uuid.UUID) -> list[tuple[str, str]]:
     return found
 
 
+def told(at: Checkpoint) -> tuple[Any, ...]:
+    return at.status, at.node_id, at.next_step, at.loop_num, at.completed_nodes, at.total_nodes
+
+
+def chain_to(leaf: Checkpoint | None) -> list[Checkpoint]:
+    """From the first checkpoint on: ids of several processes tell no order."""
+    chain: list[Checkpoint] = []
+    while leaf is not None:
+        chain.insert(0, leaf)
+        leaf = leaf.parent
+    return chain
+
+
+def leaves(order: WorkOrder) -> list[Checkpoint]:
+    return list(Checkpoint.objects.filter(thread=order.thread_id, children=None))
+
+
 def check_thread(order: WorkOrder) -> list[Checkpoint]:
     """What holds for every order at every moment: a log without gaps, a chain of checkpoints, one answer per answered pause.
 
-    Returns the chain from its first checkpoint on: ids of several processes tell no order.
+    The history branches where somebody forked, and nowhere else. Returns the chain that ends in the head.
     """
     seqs = list(Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("seq", flat=True))
     assert seqs == list(range(1, Thread.objects.get(pk=order.thread_id).last_seq + 1)), seqs
-    chain: list[Checkpoint] = []
-    at = order.thread.head
-    while at is not None:
-        chain.insert(0, at)
-        at = at.parent
-    found = Checkpoint.objects.filter(thread=order.thread_id).values_list("pk", flat=True)
-    assert {at.pk for at in chain} == set(found), "a branch in the history"
+    head = order.thread.head
+    assert head in leaves(order), "a history that goes on behind the head"
+    forks = Counter(Run.objects.filter(work_order=order, forked_from__isnull=False).values_list("forked_from", flat=True))
+    children = Counter(Checkpoint.objects.filter(thread=order.thread_id).values_list("parent", flat=True))
+    assert all(count <= 1 + forks[parent] for parent, count in children.items()), "a branch that nobody made"
+    for run in Run.objects.filter(work_order=order):
+        first = [at for at in Checkpoint.objects.filter(run_id=run.pk).select_related("parent") if not at.parent or at.parent.run_id != run.pk]
+        assert len(first) == 1, "a run that begins twice, or never"
+        assert run.forked_from_id in {None, first[0].parent_id}, "a fork from elsewhere"
     for pause in Pause.objects.filter(run__work_order=order).prefetch_related("decisions"):
         assert len(pause.decisions.all()) == (pause.status != "open"), pause.status
     live = Run.objects.filter(work_order=order).exclude(status__in=ENDED)
     assert len(live) <= 1
     assert Pause.objects.open().filter(run__work_order=order).count() == sum(run.status == PAUSED for run in live)
-    return chain
+    return chain_to(head)
 
 
 def check_ledgers() -> None:
@@ -343,5 +430,7 @@ def approve_order(order_id: uuid.UUID) -> None:
 OPERATIONS: dict[str, Callable[[uuid.UUID], None]] = {"advance": advance_order, "approve": approve_order}
 
 
-def make(template: str, *, by: User, team: Group | None, title: str = "", input: dict[str, Any] | None = None) -> WorkOrder:
-    return runs.submit(template, by=by, team=team, title=title, input=input or {})
+def make(
+    template: str, *, by: User, team: Group | None, title: str = "", input: dict[str, Any] | None = None, **stops: list[str]
+) -> WorkOrder:
+    return runs.submit(template, by=by, team=team, title=title, input=input or {}, **stops)
