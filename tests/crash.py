@@ -70,7 +70,6 @@ class Moments:
             self.tick()
         return result
 
-
     def watch(self, backend: Any) -> None:
         """Let the commits of a connection be moments."""
         commit, rollback = backend._commit, backend._rollback
@@ -228,6 +227,7 @@ def load() -> None:
         definitions.edit_template(slug, title=slug, needs_repository=False, steps=list(steps))
 
     template("crash", ask, {"step_type": "execute", "name": "do", "step_template_slug": "model-work"}, finish)
+
     def do(kind: str, **policy: Any) -> dict[str, Any]:
         return {"step_type": "execute", "name": "do", "step_template_slug": f"model-{kind}", **policy}
 
@@ -369,7 +369,9 @@ def check_thread(order: WorkOrder) -> list[Checkpoint]:
     children = Counter(Checkpoint.objects.filter(thread=order.thread_id).values_list("parent", flat=True))
     assert all(count <= 1 + forks[parent] for parent, count in children.items()), "a branch that nobody made"
     for run in Run.objects.filter(work_order=order):
-        first = [at for at in Checkpoint.objects.filter(run_id=run.pk).select_related("parent") if not at.parent or at.parent.run_id != run.pk]
+        first = [
+            at for at in Checkpoint.objects.filter(run_id=run.pk).select_related("parent") if not at.parent or at.parent.run_id != run.pk
+        ]
         assert len(first) == 1, "a run that begins twice, or never"
         assert run.forked_from_id in {None, first[0].parent_id}, "a fork from elsewhere"
     for pause in Pause.objects.filter(run__work_order=order).prefetch_related("decisions"):
