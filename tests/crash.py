@@ -365,8 +365,10 @@ def check_thread(order: WorkOrder) -> list[Checkpoint]:
     assert seqs == list(range(1, Thread.objects.get(pk=order.thread_id).last_seq + 1)), seqs
     head = order.thread.head
     assert head in leaves(order), "a history that goes on behind the head"
-    forks = Counter(Run.objects.filter(work_order=order, forked_from__isnull=False).values_list("forked_from", flat=True))
-    children = Counter(Checkpoint.objects.filter(thread=order.thread_id).values_list("parent", flat=True))
+    forks: Counter[uuid.UUID | None] = Counter(
+        Run.objects.filter(work_order=order, forked_from__isnull=False).values_list("forked_from", flat=True)
+    )
+    children: Counter[uuid.UUID | None] = Counter(Checkpoint.objects.filter(thread=order.thread_id).values_list("parent", flat=True))
     assert all(count <= 1 + forks[parent] for parent, count in children.items()), "a branch that nobody made"
     for run in Run.objects.filter(work_order=order):
         first = [
@@ -432,7 +434,5 @@ def approve_order(order_id: uuid.UUID) -> None:
 OPERATIONS: dict[str, Callable[[uuid.UUID], None]] = {"advance": advance_order, "approve": approve_order}
 
 
-def make(
-    template: str, *, by: User, team: Group | None, title: str = "", input: dict[str, Any] | None = None, **stops: list[str]
-) -> WorkOrder:
+def make(template: str, *, by: User, team: Group | None, title: str = "", input: dict[str, Any] | None = None, **stops: Any) -> WorkOrder:
     return runs.submit(template, by=by, team=team, title=title, input=input or {}, **stops)

@@ -21,6 +21,7 @@ from runs.engine import lease, recovery
 from runs.engine.advance import advance
 from runs.models import Pause, Run, WorkOrder
 from tests import crash
+from tests.anything import state_of
 from tests.conftest import log_lines
 from tests.databases import file_database as file_database
 from tests.stack import ROOT
@@ -135,7 +136,7 @@ def fail_once_more(by, order_id):
 
 @pytest.mark.parametrize("action", ["approve", "revise", "cancel"])
 def test_an_answer_is_taken_as_a_whole_or_not_at_all(order_of, ben, action):
-    """P1, P2, P3: a death while it is recorded; the person who saw no acknowledgement answers again."""
+    """P1, P2, P3, F10: a death while it is recorded; the person who saw no acknowledgement answers again."""
 
     def make():
         order = order_of()
@@ -215,7 +216,7 @@ def suspended(order):
     runs.suspend(order.pk, by=order.created_by)
 
 
-STOPS = {
+STOPS: dict[str, Any] = {
     "suspended": {},
     "before": {"interrupt_before": ["do"]},
     "after": {"interrupt_after": ["do"]},
@@ -334,7 +335,7 @@ def test_a_fork_is_made_as_a_whole_or_not_at_all(ended_order, ben, template, nex
         crash.finish_order(order_id, ben)
         forked = crash.latest_run(order_id)
         assert (forked.forked_from, forked.reason) == (checkpoint_at(order_id, next_step), "once more")
-        assert ("note" in store.load(WorkOrder.objects.get(pk=order_id).thread.head)) == edited
+        assert ("note" in state_of(WorkOrder.objects.get(pk=order_id))) == edited
         return order_id
 
     assert every_death(make, fork, settle) > 10
@@ -438,8 +439,7 @@ def test_what_was_recorded_before_a_death_is_not_done_again_and_what_was_not_is(
         [(key, after)] = charges(order_id).items()
         assert after == (before if recorded else before + 1)
         [memo] = Memo.objects.filter(thread__work_order=order_id)
-        head = WorkOrder.objects.get(pk=order_id).thread.head
-        assert (memo.scope, memo.value) == (key, [store.load(head)["receipt"]])
+        assert (memo.scope, memo.value) == (key, [state_of(WorkOrder.objects.get(pk=order_id))["receipt"]])
         assert crash.EFFECTS[key] >= 1
         seen.add((recorded, before))
         return order_id
@@ -498,7 +498,7 @@ def test_a_worker_may_die_while_a_step_runs_out_of_time(order_of, ben):
 
 @pytest.mark.parametrize("attempts", [5, 1], ids=["given back", "incident"])
 def test_a_sweep_may_die_too(order_of, ben, settings, attempts):
-    """F11: the next one does the rest."""
+    """F11, F12: the next one does the rest."""
 
     def make():
         settings.WAYSTATION_LOST_ATTEMPTS = attempts
@@ -523,6 +523,7 @@ CHILD = """
 import sys, django
 django.setup()
 from tests import crash
+from tests.anything import state_of
 crash.die_in_turn(sys.argv[1], sys.argv[2:])
 """
 
