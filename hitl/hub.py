@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 KEPT = 500
 """Events of a thread kept in memory for watchers that are nearly up to date."""
+JOIN_WITHIN = 2.0
+"""Seconds for the channel layer to let a watcher in; with one that hangs it goes on by reading."""
 LOOK_EVERY = 5.0
 """Seconds after which a topic reads the log without a hint."""
 
@@ -111,7 +113,7 @@ class Topic:
         """Join the group first and look then, so that nothing falls between."""
         layer: Any = get_channel_layer()
         channel = await layer.new_channel()
-        await layer.group_add(live.group(self.thread_id), channel)
+        await asyncio.wait_for(layer.group_add(live.group(self.thread_id), channel), timeout=JOIN_WITHIN)
         receiving: asyncio.Task[dict[str, Any]] | None = None
         try:
             await self._look()

@@ -48,6 +48,7 @@ def database(url: str, *, pool: int) -> dict[str, Any]:
         raise ImproperlyConfigured(f"DATABASE_URL has the scheme {parts.scheme!r}: use sqlite or postgresql")
     options: dict[str, Any] = dict(parse_qsl(parts.query))
     host = options.pop("host", parts.hostname or "")
+    options |= _prepared(options)
     if pool:
         options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 10}
     return {
@@ -61,6 +62,19 @@ def database(url: str, *, pool: int) -> dict[str, Any]:
         "CONN_HEALTH_CHECKS": bool(pool),  # else the pool hands out connections that a restarted server has forgotten
         "OPTIONS": options,
     }
+
+
+def _prepared(options: dict[str, Any]) -> dict[str, Any]:
+    """Statements are prepared once seen thrice on a connection: planning costs more than most of ours take.
+
+    `?prepare_threshold=none` in the URL switches it off, for a pooler that gives each transaction another server connection.
+    """
+    threshold = str(options.pop("prepare_threshold", "3"))
+    if threshold == "none":
+        return {}
+    if not threshold.isdigit():
+        raise ImproperlyConfigured(f"prepare_threshold={threshold!r} in DATABASE_URL: use a whole number, or none")
+    return {"server_side_binding": True, "prepare_threshold": int(threshold)}
 
 
 SQLITE = {

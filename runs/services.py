@@ -18,7 +18,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import definitions
 from runs.engine import ending
-from runs.engine.begin import Start, again, begin
+from runs.engine.begin import Start, again, begin, following
 from runs.engine.facts import created, line
 from runs.engine.interruptions import BEFORE, STOPS
 from runs.models import Pause, Repository, Run, Template, WorkOrder
@@ -227,18 +227,19 @@ def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str,
 def _fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str, Any] | None) -> Run:
     checkpoint = Checkpoint.objects.select_related("thread").get(pk=checkpoint_id)
     wrote = Run.objects.select_related("definition", "work_order").filter(pk=checkpoint.run_id).first()
-    next_step = checkpoint.next_step or checkpoint.node_id
-    if wrote is None or not next_step or checkpoint.status == CheckpointStatus.COMPLETED:
+    next_step = following(checkpoint)
+    if wrote is None or checkpoint.status == CheckpointStatus.COMPLETED:
         raise NothingToFork("Nothing follows this checkpoint. Choose an earlier one.")
     if wrote.parent_id is not None:
         raise NothingToFork("This checkpoint is a child run's. Fork the run that started it, from its own checkpoint.")
     before = store.load(checkpoint)
     after = before if state is None else dict(state)
     start = Start(state=after, next_step=next_step, parent=checkpoint, before=before)
-    run = begin(checkpoint.thread, wrote.definition, wrote.work_order, start, forked_from=checkpoint, reason=reason)
+    stops = {"interrupt_before": wrote.interrupt_before, "interrupt_after": wrote.interrupt_after}
+    run = begin(checkpoint.thread, wrote.definition, wrote.work_order, start, forked_from=checkpoint, reason=reason, **stops)
     _follow(wrote.work_order, run)
     name = by.get_full_name() or by.get_username()
-    words = f"Forked by {name} from {checkpoint.shown_id}, at step {next_step}: {reason}"
+    words = f"Forked by {name} from {checkpoint.shown_id}, at {f'step {next_step}' if next_step else 'the end'}: {reason}"
     log.append(checkpoint.thread_id, run.pk, [line(words, step=next_step, edited=state is not None)])
     return run
 

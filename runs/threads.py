@@ -15,7 +15,7 @@ from django.utils import timezone
 from checkpoints import codec, log, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from runs import definitions
-from runs.engine.begin import Start, again, begin
+from runs.engine.begin import Start, again, begin, following
 from runs.engine.facts import line
 from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, InputInvalid, check_input, check_words
@@ -196,7 +196,7 @@ def _follows(checkpoint: Checkpoint | None, first: str) -> str:
         return first
     if checkpoint.status == CheckpointStatus.COMPLETED:
         raise NothingToResume("Nothing follows this checkpoint: its run was complete. Name an earlier one, or the step to resume from.")
-    return checkpoint.next_step or checkpoint.node_id
+    return following(checkpoint)
 
 
 def _checkpoint(turn: Turn, place: Place, thread_id: uuid.UUID) -> Checkpoint | None:

@@ -90,14 +90,13 @@ class Moments:
 def killing(kill_at: int = 0, die: Callable[[], None] | None = None) -> Iterator[Moments]:
     """Die at that moment of this block (0: never, only count). In the test's own process a death is `Killed` and a rollback.
 
-    A thread that opens a connection meanwhile, as a step with a time limit does, is part of the process and dies alike.
+    A step with a time limit, in a thread and with a connection of its own, dies alike. The heartbeat is left out: it comes when it likes.
     """
     moments = Moments(kill_at, die)
     backend: Any = connection
-    mine = threading.get_ident()
 
     def watch(sender: Any, connection: Any, **_: Any) -> None:
-        if threading.get_ident() != mine:
+        if threading.current_thread().name.startswith("step "):
             connection.execute_wrappers.append(moments.around)
             moments.watch(connection)
 
@@ -260,7 +259,7 @@ def work_off() -> None:
     expire_leases()
     while due := recovery.due_again(now=timezone.now(), patience=-LONG_AGO):
         let_retries_come_due()
-        for run_id in due:
+        for run_id, _ in due:
             while advance(run_id, budget=60):
                 pass
 

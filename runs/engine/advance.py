@@ -10,9 +10,6 @@ import time
 import uuid
 from typing import Any
 
-from django.db import transaction
-from django.utils import timezone
-
 from checkpoints import codec, reducers, store
 from runs import workflows as workflows  # registers the step functions
 from runs.engine import children, context, interruptions, lease, record, timed
@@ -20,7 +17,7 @@ from runs.engine.context import Held
 from runs.engine.ending import Wake
 from runs.engine.stopping import stopping
 from runs.models import Run
-from runs.states import LeaseLost
+from runs.states import PENDING, LeaseLost
 from runs.workflows import sequence
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, StepFailed, Stopped, find
 from runs.workflows.sequence import FrozenStep
@@ -34,28 +31,27 @@ def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
     That is the run itself where it has more to do, the child runs it has started, the parent whose last child it was. None of them
     where another worker has it: being told twice is normal.
     """
-    with transaction.atomic(durable=True):
-        if not lease.claim(run_id, now=timezone.now()):
-            return []
+    held = _read(run_id)
+    if held is None:
+        return []
     ends = time.monotonic() + budget
-    held = None
     with lease.renewed(run_id):
         try:
-            held = _hold(run_id)
-            _work(held, ends=ends)
+            if record.claim(held):
+                _work(held, ends=ends)
         except (LeaseLost, Stopped) as reason:
             logger.info("stopped work: %s", reason)
-    return held.wake if held else []
+    return held.wake
 
 
 def _work(held: Held, *, ends: float) -> None:
+    try:
+        held.state = store.load(held.head)
+    except store.CheckpointDamaged as error:  # an error, never a silent fresh start (C24)
+        return record.failed(held, error)
     if not held.at:  # the answer to a question after the last step
         return record.ended(held)
-    if held.joining:
-        more = _take_step(held, ends=ends)
-    else:
-        record.begin(held)
-        more = True
+    more = True
     while more and not held.handed_back:
         more = _take_step(held, ends=ends)
     if more:
@@ -63,16 +59,15 @@ def _work(held: Held, *, ends: float) -> None:
     return None
 
 
-def _hold(run_id: uuid.UUID) -> Held:
-    run = Run.objects.select_related("thread__head", "definition", "work_order", "parent").get(pk=run_id)
-    assert run.thread.head is not None  # `submit` writes both with the run
+def _read(run_id: uuid.UUID) -> Held | None:
+    """A run that may be claimed, as it stands; None where it does not wait for a worker."""
+    related = ("thread__head", "definition", "work_order", "parent")
+    run = Run.objects.select_related(*related).filter(pk=run_id, status=PENDING).first()
+    if run is None:
+        return None
+    assert run.thread.head is not None  # written with the run
     held = Held(run=run, epoch=run.epoch, steps=run.definition.steps, order=run.work_order, head=run.thread.head, state={})
     held.reducers, held.thread_ident = run.definition.reducers, threading.get_ident()
-    try:
-        held.state = store.load(held.head)
-    except store.CheckpointDamaged as error:  # an error, never a silent fresh start (C24)
-        record.failed(held, error)
-        raise LeaseLost(str(error)) from error
     return held
 
 
@@ -117,7 +112,7 @@ def _outcome(held: Held) -> Outcome | Exception:
         held.passing_over = interruptions.skips(step, held.state)
         if held.passing_over:
             return _checked(held, interruptions.skip(held.steps, step))
-        interruptions.guard_loops(step, context.loop_num(held.head, step["name"]))
+        interruptions.guard_loops(step, context.loop_num(held.head, step["name"]), before=held.head.metadata.get("loops_before", {}))
     except (sequence.UnknownName, StepFailed, ValueError) as error:  # a definition that cannot be followed ends its run, with words
         return error
     outcome = _call(held, step)

@@ -12,6 +12,7 @@ from checkpoints import log, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import Entry
 from runs.engine.facts import CARRIED, created
+from runs.engine.interruptions import LOOP_LIMIT
 from runs.models import Definition, Run, WorkOrder
 from runs.workflows import sequence
 
@@ -64,16 +65,27 @@ def entry_of(definition: Definition, start: Start) -> Entry:
     )
 
 
+def following(checkpoint: Checkpoint) -> str:
+    """The step that a new run does next from a checkpoint; "" where nothing is left but to end.
+
+    Where it waited, for a person or for child runs, that is the step that made it wait.
+    """
+    waits = checkpoint.status not in {CheckpointStatus.ACTIVE, CheckpointStatus.FAILED} or "gather" in checkpoint.metadata
+    return checkpoint.next_step or (checkpoint.node_id if waits else "")
+
+
 def again(run: Run, head: Checkpoint, state: dict[str, Any], **fields: Any) -> Run:
     """A run that goes on where `run` stopped: at the step that failed, or waiting for the child runs that did not complete.
 
     It is the same execution: what is recorded under its key holds. Call inside a transaction.
     """
     gathering = "gather" in head.metadata and not head.next_step
-    metadata = {"gather": {**head.metadata["gather"], "again": True}} if gathering else {}
+    metadata: dict[str, Any] = {"gather": {**head.metadata["gather"], "again": True}} if gathering else {}
+    if head.metadata.get("failure_code") == LOOP_LIMIT:  # the limit is one of a run, and this is another
+        metadata["loops_before"] = head.metadata.get("loops", {})
     start = Start(
         state=state,
-        next_step="" if gathering else head.next_step or head.node_id,
+        next_step="" if gathering else following(head),
         parent=head,
         before=state,
         carried=(*CARRIED, "outputs", "scope"),

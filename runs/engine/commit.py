@@ -7,7 +7,9 @@ costs no round trip.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection, models, transaction
@@ -16,46 +18,54 @@ from django.utils import timezone
 from checkpoints import live, log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from runs.models import Run
-from runs.states import MOVES, RUNNING
+from runs.states import MOVES, RUNNING, RunStatus
 
 Facts = Sequence[tuple[EventKind, Mapping[str, Any]]]
 
 
-def write(
-    run: Run, epoch: int, fields: Mapping[str, Any], facts: Facts, checkpoint: Checkpoint | None = None, *, unless_suspended: bool = False
-) -> bool:
-    """Write all of it, or nothing and False where the claim of `epoch` no longer holds.
+@dataclass(frozen=True, kw_only=True)
+class Fence:
+    """What must hold of the run's row for anything to be written."""
+
+    epoch: int
+    status: RunStatus = RUNNING
+    unless_suspended: bool = False
+    """Write nothing where a person wants the run suspended; asking so costs no statement."""
+    due: dt.datetime | None = None
+    """Write nothing before the run is due."""
+
+
+def write(run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, checkpoint: Checkpoint | None = None) -> bool:
+    """Write all of it, or nothing and False where the fence does not hold.
 
     Args:
-        fields: what changes on the run's row; a status among them must be a move from running.
-        facts: the events, at least one; they get consecutive numbers and are announced after the commit.
+        fields: what changes on the run's row, at least one column; a status among them must be a move from the fence's.
+        facts: the events; they get consecutive numbers and are announced after the commit.
         checkpoint: unsaved, from `store.build`; it becomes the thread's head.
-        unless_suspended: write nothing either where a person wants the run suspended; asking so costs no statement.
     """
-    assert "status" not in fields or fields["status"] in MOVES[RUNNING], fields["status"]
+    assert "status" not in fields or fields["status"] in MOVES[fence.status], fields["status"]
     now = timezone.now()
     events = [Event(thread_id=run.thread_id, run_id=run.pk, kind=kind, data=dict(data), at=now) for kind, data in facts]
     insert = _one_statement if connection.vendor == "postgresql" else _one_transaction
-    last = insert(run, epoch, fields, events, checkpoint, unless_suspended)
+    last = insert(run, fence, fields, events, checkpoint)
     if last is None:
         return False
     for number, event in enumerate(events, start=last - len(events) + 1):
         event.seq = number
-    live.hint_on_commit(run.thread_id, last, [dict(log.envelope(event)) for event in events])
+    if events:
+        live.hint_on_commit(run.thread_id, last, [dict(log.envelope(event)) for event in events])
     return True
 
 
-def _one_statement(
-    run: Run, epoch: int, fields: Mapping[str, Any], events: list[Event], checkpoint: Checkpoint | None, unless_suspended: bool
-) -> int | None:
+def _one_statement(run: Run, fence: Fence, fields: Mapping[str, Any], events: list[Event], checkpoint: Checkpoint | None) -> int | None:
     """One data-modifying CTE. It locks the run's row first, then the thread's, like every other writer."""
     sets, set_values = _columns(Run, fields)
     kept, head, kept_values = _checkpoint_part(checkpoint)
-    free = " AND suspend_by = ''" if unless_suspended else ""
+    more = (" AND suspend_by = ''" if fence.unless_suspended else "") + (" AND due_at <= %s" if fence.due else "")
     sql = f"""
         WITH held AS (
             UPDATE runs_run SET {", ".join(f"{name} = %s" for name in sets)}
-            WHERE id = %s AND status = 'running' AND epoch = %s{free} RETURNING id
+            WHERE id = %s AND status = %s AND epoch = %s{more} RETURNING id
         ), numbered AS (
             UPDATE checkpoints_thread SET last_seq = last_seq + %s{head}
             WHERE id = %s AND EXISTS (SELECT 1 FROM held) RETURNING last_seq
@@ -68,9 +78,10 @@ def _one_statement(
     count = len(events)
     thread_part: list[Any] = [count, *([checkpoint.pk] if checkpoint else []), run.thread_id]
     kinds, texts = [str(event.kind) for event in events], [_text(event) for event in events]
-    event_part: list[Any] = [run.thread_id, count, run.pk, events[0].at, kinds, texts]
+    event_part: list[Any] = [run.thread_id, count, run.pk, events[0].at if events else timezone.now(), kinds, texts]
+    fenced: list[Any] = [run.pk, str(fence.status), fence.epoch, *([fence.due] if fence.due else [])]
     with connection.cursor() as cursor:
-        cursor.execute(sql, [*set_values, run.pk, epoch, *thread_part, *kept_values, *event_part])
+        cursor.execute(sql, [*set_values, *fenced, *thread_part, *kept_values, *event_part])
         row = cursor.fetchone()
     return int(row[0]) if row else None
 
@@ -87,11 +98,9 @@ def _checkpoint_part(checkpoint: Checkpoint | None) -> tuple[str, str, list[Any]
 
 
 @transaction.atomic
-def _one_transaction(
-    run: Run, epoch: int, fields: Mapping[str, Any], events: list[Event], checkpoint: Checkpoint | None, unless_suspended: bool
-) -> int | None:
-    held = Run.objects.held(run.pk, epoch)
-    if not (held.filter(suspend_by="") if unless_suspended else held).update(**fields):
+def _one_transaction(run: Run, fence: Fence, fields: Mapping[str, Any], events: list[Event], checkpoint: Checkpoint | None) -> int | None:
+    more: dict[str, Any] = {**({"suspend_by": ""} if fence.unless_suspended else {}), **({"due_at__lte": fence.due} if fence.due else {})}
+    if not Run.objects.filter(pk=run.pk, status=fence.status, epoch=fence.epoch, **more).update(**fields):
         return None
     first = Thread.objects.next_seq(run.thread_id, len(events))
     for number, event in enumerate(events, start=first):

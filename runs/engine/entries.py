@@ -37,7 +37,8 @@ def after_step(
     state = reducers.apply(held.state, update, held.reducers)
     counts = ran and not held.joining
     number = loop_num(head, step) if counts else head.loop_num
-    kept = {key: head.metadata[key] for key in CARRIED if key in head.metadata}
+    carried = CARRIED if ran else (*CARRIED, "scope")  # asked before it begins, it is still the execution that a retry takes up
+    kept = {key: head.metadata[key] for key in carried if key in head.metadata}
     entry = Entry(
         status=status,
         node_id=step if ran else head.node_id,

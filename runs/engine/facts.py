@@ -10,7 +10,7 @@ from runs.engine.context import loop_num
 Fact = tuple[EventKind, dict[str, Any]]
 Facts = list[Fact]
 
-CARRIED = ("git", "loops", "last_pause")
+CARRIED = ("git", "loops", "loops_before", "last_pause")
 """Metadata that each checkpoint takes over from its parent."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -13,6 +13,7 @@ from runs.workflows.base import Ask, Done, Go, Outcome, Report, StepFailed
 from runs.workflows.sequence import APPROVE, FrozenStep
 
 MAX_LOOPS = 100
+LOOP_LIMIT = "loop_limit"
 BEFORE, AFTER, SUSPENDED = "interrupted_before", "interrupted_after", "suspended"
 STOPS = frozenset({BEFORE, AFTER, SUSPENDED})
 """Phases of pauses that no step asked for: their answer is no verdict on the step."""
@@ -58,8 +59,8 @@ def skip(steps: Sequence[FrozenStep], step: FrozenStep) -> Go | Done:
     return Go(to=to) if to else Done()
 
 
-def guard_loops(step: FrozenStep, number: int) -> None:
-    """A step that goes to itself ends somewhere."""
+def guard_loops(step: FrozenStep, number: int, *, before: Mapping[str, int]) -> None:
+    """A step that goes to itself ends somewhere. `before` counts its loops in the runs that this one takes up."""
     limit = step.get("max_loops", MAX_LOOPS)
-    if number > limit:
-        raise StepFailed(f"The step {step['name']} has run {limit} times in this run, which is its limit.", code="loop_limit")
+    if number - before.get(step["name"], 0) > limit:
+        raise StepFailed(f"The step {step['name']} has run {limit} times in this run, which is its limit.", code=LOOP_LIMIT)

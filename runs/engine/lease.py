@@ -1,4 +1,4 @@
-"""Who holds a run: the claim, its epoch, and the one thread per process that renews all leases it holds."""
+"""Who holds a run, and the one thread per process that renews all leases it holds."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from contextlib import contextmanager
 
 from django.conf import settings
 from django.db import Error, connection
-from django.db.models import F
 from django.utils import timezone
 
 from runs.models import Run
-from runs.states import PENDING, RUNNING
+from runs.states import RUNNING
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +31,6 @@ def owner() -> str:
 
 def until(now: dt.datetime) -> dt.datetime:
     return now + dt.timedelta(seconds=settings.WAYSTATION_LEASE_SECONDS)
-
-
-def claim(run_id: uuid.UUID, *, now: dt.datetime) -> bool:
-    """Take a pending run that is due. Of two workers one gets False. Call inside a transaction."""
-    due = Run.objects.filter(pk=run_id, due_at__lte=now)
-    return bool(due.move({PENDING}, RUNNING, epoch=F("epoch") + 1, lease_owner=owner(), lease_until=until(now)))
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from runs.engine import commit, ending, entries, lease
 from runs.engine.context import Held
 from runs.engine.facts import Fact, Facts, created, line, starting
-from runs.engine.interruptions import BEFORE
+from runs.engine.interruptions import BEFORE, SUSPENDED
 from runs.models import Pause, Run
-from runs.states import COMPLETED, FAILED, PAUSED, PENDING, FailureCode, LeaseLost
+from runs.states import COMPLETED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, LeaseLost
 from runs.workflows import sequence
 from runs.workflows.base import Ask, Done, Go, StepFailed
 
@@ -24,14 +24,21 @@ KNOWN = (StepFailed, codec.NotJson, reducers.MergeFailed, store.CheckpointDamage
 FREE: dict[str, Any] = {"lease_owner": "", "lease_until": None, "lost_attempts": 0, "attempts": 0}
 
 
-def begin(held: Held) -> None:
-    """Announce the first step of a claim."""
-    fields: dict[str, Any] = {"lease_until": lease.until(timezone.now())}
-    facts: Facts = []
-    if held.run.started_at is None:
-        fields["started_at"] = timezone.now()
-        facts.append((EventKind.RUN_STARTED, _whose(held)))
-    write(held, fields, [*facts, *starting(held.head)])
+def claim(held: Held) -> bool:
+    """Take a pending run that is due, and announce the step that begins, in one commit. Of two workers one gets False.
+
+    `held` was read before: the epoch seen then is the fence, and while a run is pending nobody else writes its head.
+    """
+    run, now = held.run, timezone.now()
+    fields: dict[str, Any] = {"status": RUNNING, "epoch": run.epoch + 1, "lease_owner": lease.owner(), "lease_until": lease.until(now)}
+    facts: Facts = starting(held.head) if held.head.next_step else []
+    if run.started_at is None:
+        fields["started_at"] = now
+        facts = [(EventKind.RUN_STARTED, _whose(held)), *facts]
+    if not commit.write(run, commit.Fence(epoch=run.epoch, status=PENDING, due=now), fields, facts):
+        return False
+    held.epoch = run.epoch + 1
+    return True
 
 
 def _whose(held: Held) -> dict[str, Any]:
@@ -59,8 +66,8 @@ def go(held: Held, outcome: Go, *, stay: bool) -> None:
         fields = {"status": PENDING, "due_at": now, **FREE, "queue": sequence.queue_of(held.steps, to)}
     checkpoint, state = entries.after_step(held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step=to)
     facts = [*_completed(held), created(checkpoint), *(starting(checkpoint) if stay else [])]
-    if not commit.write(held.run, held.epoch, fields, facts, checkpoint, unless_suspended=True):
-        by = Run.objects.held(held.run.pk, held.epoch).values_list("suspend_by", flat=True).first()
+    if not commit.write(held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, checkpoint):
+        by = _suspend_by(held)
         raise Suspended(by) if by else lost(held)
     held.went(checkpoint, state)
 
@@ -88,7 +95,11 @@ def ask(held: Held, outcome: Ask) -> Pause:
         (EventKind.RUN_PAUSED, {"pause_id": pause.shown_id, "phase": pause.phase}),
         line("Workflow paused", pause.step, phase=pause.phase, work_order_id=held.order.shown_id if held.order else None),
     ]
-    write(held, {"status": PAUSED, **FREE, "suspend_by": ""}, facts, checkpoint)
+    fields = {"status": PAUSED, **FREE}
+    if outcome.phase == SUSPENDED:
+        write(held, {**fields, "suspend_by": ""}, facts, checkpoint)
+    else:
+        _stop(held, fields, facts, checkpoint)
     pause.save(force_insert=True)
     live.inbox_hint_on_commit()
     ending.note_on_parent(held.run, f"asks: {pause.question}", pause_id=pause.shown_id)
@@ -140,7 +151,7 @@ def failed(held: Held, error: Exception) -> None:
 def _end(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None, *, words: str) -> None:
     """The run's end; with what its parent is told, and what still runs for it. `words` says why it failed, "" where it did not."""
     if held.run.parent_id is None and not held.joining:
-        return write(held, fields, facts, checkpoint)
+        return _stop(held, fields, facts, checkpoint)
     held.wake += ending.undisturbed(lambda: _end_in_family(held, fields, facts, checkpoint, words))
     return None
 
@@ -148,16 +159,31 @@ def _end(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoin
 def _end_in_family(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None, words: str) -> list[ending.Wake]:
     kids = ending.close_children(held.run) if held.joining else []
     woken = ending.tell_parent(held.run, failed=bool(words))
-    write(held, fields, facts, checkpoint)
+    _stop(held, fields, facts, checkpoint)
     ending.move_children(held.run, kids)
     ending.end_children(kids, by=held.run.shown_id)
     ending.note_on_parent(held.run, f"failed: {words}" if words else "completed", level="warning" if words else "info")
     return woken
 
 
+def _stop(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None) -> None:
+    """`write` where the run stops by itself: a suspension that was wanted meanwhile is met by that, and said (F22)."""
+    if commit.write(held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, checkpoint):
+        return
+    by = _suspend_by(held)
+    if not by:
+        raise lost(held)
+    note = line(f"Suspension wanted by {by}: the run stops here by itself.", held.at, by=by)
+    write(held, {**fields, "suspend_by": ""}, [note, *facts], checkpoint)
+
+
+def _suspend_by(held: Held) -> str:
+    return Run.objects.held(held.run.pk, held.epoch).values_list("suspend_by", flat=True).first() or ""
+
+
 def write(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None = None) -> None:
     """Write all of it, or raise LeaseLost and write nothing."""
-    if not commit.write(held.run, held.epoch, fields, facts, checkpoint):
+    if not commit.write(held.run, commit.Fence(epoch=held.epoch), fields, facts, checkpoint):
         raise lost(held)
 
 

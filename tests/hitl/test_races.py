@@ -15,11 +15,11 @@ from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl import services
 from hitl.models import Decision, Ledger, Via
 from runs import services as runs
-from runs.engine import lease, recovery
+from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.states import RunEnded
-from tests import steps
+from tests import claims, steps
 from tests.conftest import drive, fresh, kinds, pause_of
 from tests.databases import at_once
 from tests.databases import file_database as file_database
@@ -100,7 +100,7 @@ def test_of_two_workers_one_claims(make_order):
 
     def claim():
         with transaction.atomic():
-            return lease.claim(run_id, now=timezone.now())
+            return claims.claim(run_id, now=timezone.now())
 
     assert sorted(at_once(*[claim] * 4)) == [False, False, False, True]
     assert Run.objects.get().epoch == 1
@@ -111,7 +111,7 @@ def test_two_workers_told_at_once_call_each_step_once(make_order, template):
     """F0, F13, P4."""
     order = make_order(template)
     results = at_once(*[partial(advance, order.latest_run_id, budget=60)] * 4)
-    assert results == [False] * 4
+    assert results == [[]] * 4
     names = [step for step, _ in steps.CALLS]
     assert names == sorted(set(names), key=names.index)
     assert Checkpoint.objects.count() == len(names) + 1
@@ -136,7 +136,7 @@ def test_eight_writers_of_one_log_leave_no_gap(make_order):
 def test_two_sweeps_at_once_take_a_lost_run_back_once(make_order):
     """F11."""
     order = make_order()
-    lease.claim(order.latest_run_id, now=timezone.now())
+    claims.claim(order.latest_run_id, now=timezone.now())
     Run.objects.update(lease_until=timezone.now() - dt.timedelta(hours=1))
     results = at_once(*[partial(recovery.take_back, now=timezone.now())] * 3)
     assert sorted(map(len, results)) == [0, 0, 1]

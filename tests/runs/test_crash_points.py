@@ -17,10 +17,10 @@ from checkpoints.models import Checkpoint, Event, Memo
 from hitl import services
 from hitl.models import Via
 from runs import services as runs
-from runs.engine import lease, recovery
+from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.models import Pause, Run, WorkOrder
-from tests import crash
+from tests import claims, crash
 from tests.anything import state_of
 from tests.conftest import log_lines
 from tests.databases import file_database as file_database
@@ -162,7 +162,7 @@ def test_an_order_is_cancelled_as_a_whole_or_not_at_all(order_of, ben, claimed):
     def make():
         order = order_of()
         if claimed:
-            assert lease.claim(order.latest_run_id, now=timezone.now())
+            assert claims.claim(order.latest_run_id, now=timezone.now())
         return order.pk
 
     def cancel(order_id):
@@ -503,7 +503,7 @@ def test_a_sweep_may_die_too(order_of, ben, settings, attempts):
     def make():
         settings.WAYSTATION_LOST_ATTEMPTS = attempts
         order = order_of()
-        assert lease.claim(order.latest_run_id, now=timezone.now())
+        assert claims.claim(order.latest_run_id, now=timezone.now())
         crash.expire_leases()
         return order.pk
 

@@ -16,10 +16,10 @@ from checkpoints.models import Thread
 from hitl import services
 from hitl.models import Decision, Via
 from hitl.services import AlreadyAnswered
-from runs.engine import lease, recovery
+from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.models import Pause, Run, WorkOrder
-from tests import crash
+from tests import claims, crash
 from tests.conftest import drive, fresh
 from tests.databases import file_database as file_database
 
@@ -119,7 +119,7 @@ def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(ten_thous
     assert order.latest_run_id is not None
     assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == [(order.latest_run_id, "steps")]
     with CaptureQueriesContext(connection) as queries:
-        assert lease.claim(order.latest_run_id, now=timezone.now())
+        assert claims.claim(order.latest_run_id, now=timezone.now())
     assert len(queries) == 1
     crash.expire_leases()
     assert recovery.take_back(now=timezone.now()) == [(order.latest_run_id, "steps")]

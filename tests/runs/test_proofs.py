@@ -19,13 +19,13 @@ from hitl import services
 from hitl.models import Decision, Via
 from runs import services as runs
 from runs import tasks
-from runs.engine import lease, recovery
+from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.services import NothingToFork
 from runs.states import ENDED, EXPIRED, RunEnded
 from runs.workflows.base import Ask, Done, Go, Report, State, StepFailed
-from tests import steps
+from tests import claims, steps
 from tests.anything import order_that as order_that
 from tests.anything import state_of
 from tests.conftest import drive, fresh, kinds, log_lines, pause_of
@@ -235,7 +235,7 @@ def test_a_claim_holds_its_run_until_it_is_committed(make_order, monkeypatch):
 
     def claim():
         with transaction.atomic():
-            return lease.claim(order.latest_run_id, now=timezone.now())
+            return claims.claim(order.latest_run_id, now=timezone.now())
 
     assert isinstance(at_its_commit(monkeypatch, claim, claim), OperationalError)
     assert not claim()
@@ -246,7 +246,7 @@ def test_a_run_whose_worker_is_gone_keeps_nobody_from_working(make_order, ana):
     """F12: neither other orders, nor a person who cancels, nor what is begun anew; and it frees itself with the next sweep."""
     ghost, other, cancelled = make_order("writing-quick"), make_order("writing-quick"), make_order("writing-quick")
     for order in (ghost, cancelled):
-        assert lease.claim(order.latest_run_id, now=timezone.now())
+        assert claims.claim(order.latest_run_id, now=timezone.now())
     Run.objects.filter(status="running").update(lease_until=LONG_AGO)
     assert drive(other).status == "completed"
     services.cancel_order(cancelled.pk, by=ana, via=Via.PAGE)
@@ -255,7 +255,7 @@ def test_a_run_whose_worker_is_gone_keeps_nobody_from_working(make_order, ana):
     assert drive(cancelled).status == "completed"
     with pytest.raises(NothingToFork):
         services.fork(fresh(ghost).thread.head.pk, by=ana, reason="impatient")  # it may still be at work, as far as anybody knows
-    assert recovery.take_back(now=timezone.now()) == [ghost.latest_run_id]
+    assert recovery.take_back(now=timezone.now()) == [(ghost.latest_run_id, "steps")]
     assert drive(ghost).status == "completed"
     assert not Run.objects.filter(status="running").exists()
 
@@ -279,7 +279,7 @@ def test_a_later_try_is_a_row_that_the_sweep_fires_and_no_message_waits_in_the_b
     assert (sent, len(tries)) == ([], 1)
     Run.objects.update(due_at=LONG_AGO)
     tasks.sweep()
-    assert sent == [((str(order.latest_run_id),), {})]
+    assert sent == [((str(order.latest_run_id),), {"queue": "steps"})]
     for _ in range(100):
         tasks.advance_run(*sent[0][0])
     assert (fresh(order).status, len(tries)) == ("completed", 2)
@@ -368,12 +368,13 @@ def test_a_cancellation_that_comes_during_the_last_step_counts(make_order, ana):
 
 @pytest.mark.parametrize("step", ["finish", "execute"])
 def test_a_suspension_wanted_while_a_run_ends_ends_with_it(make_order, ana, step):
-    """F22: it neither keeps the run from ending nor stops the next run, and the row keeps whose wish it was."""
+    """F22: it neither keeps the run from ending nor stops the next run, and the log says what became of the wish."""
     order = make_order("writing-quick" if step == "finish" else "writing-fail")
     steps.HOOKS[step] = lambda: WISHES["suspend"](order, ana)
     order = drive(order)
     assert order.status == ("completed" if step == "finish" else "failed")
-    assert order.latest_run.suspend_by == "Ana Ruiz"
+    assert order.latest_run.suspend_by == ""
+    assert "Suspension wanted by Ana Ruiz: the run stops here by itself." in log_lines(order)
     assert not Pause.objects.exists()
     if step == "execute":
         steps.HOOKS.clear()
@@ -406,7 +407,7 @@ def test_a_cancelled_run_waits_for_nothing_any_more(make_order, order_that, ana,
     before = rows()
     Run.objects.update(due_at=LONG_AGO)
     assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == []
-    assert advance(order.latest_run_id, budget=60) is False
+    assert advance(order.latest_run_id, budget=60) == []
     Run.objects.update(due_at=order.latest_run.due_at)
     after = rows()
     for kept in (before, after):
@@ -432,7 +433,7 @@ def endless(state, context):
 
 def lose_workers(order):
     while fresh(order).status == "pending":
-        assert lease.claim(order.latest_run_id, now=timezone.now())
+        assert claims.claim(order.latest_run_id, now=timezone.now())
         Run.objects.update(lease_until=LONG_AGO)
         recovery.take_back(now=timezone.now())
 
@@ -475,7 +476,7 @@ def test_every_way_a_run_can_end_is_gone_from_its_beginning(order_that, ana, end
     assert [kind for kind in kinds(order) if kind in {"run_completed", "run_failed", "run_cancelled"}] == [f"run_{status}"]
     assert order.thread.head.status == status
     assert not Pause.objects.open().exists()
-    assert advance(run.pk, budget=60) is False
+    assert advance(run.pk, budget=60) == []
 
 
 def test_there_are_no_other_ends():

@@ -14,11 +14,11 @@ from checkpoints.models import Checkpoint
 from hitl import services
 from hitl.models import Via
 from runs import services as runs
-from runs.engine import lease, recovery
+from runs.engine import recovery
 from runs.models import Pause, Run, WorkOrder
 from runs.states import RunEnded
 from runs.workflows.base import Ask, Go, Report, StepFailed
-from tests import steps
+from tests import claims, steps
 from tests.anything import order_that as order_that
 from tests.anything import state_of
 from tests.conftest import drive, fresh, kinds, log_lines, pause_of
@@ -30,7 +30,7 @@ LONG_AGO = timezone.now() - dt.timedelta(hours=1)
 
 def lose_a_worker(order):
     """A worker claims the run and dies with it."""
-    assert lease.claim(order.latest_run_id, now=timezone.now())
+    assert claims.claim(order.latest_run_id, now=timezone.now())
     Run.objects.filter(pk=order.latest_run_id).update(lease_until=LONG_AGO)
     return recovery.take_back(now=timezone.now())
 
@@ -63,14 +63,14 @@ def test_taking_back_twice_changes_nothing(make_order):
 
 def test_a_worker_that_still_beats_keeps_its_run(make_order):
     order = make_order()
-    lease.claim(order.latest_run_id, now=timezone.now())
+    claims.claim(order.latest_run_id, now=timezone.now())
     assert recovery.take_back(now=timezone.now()) == []
     assert fresh(order).status == "running"
 
 
 def test_at_a_start_of_the_only_worker_every_running_one_is_taken_back(make_order):
     order = make_order()
-    lease.claim(order.latest_run_id, now=timezone.now())
+    claims.claim(order.latest_run_id, now=timezone.now())
     assert recovery.take_back(now=timezone.now(), everything=True) == [(order.latest_run_id, "steps")]
 
 
@@ -158,7 +158,7 @@ def test_one_damaged_order_does_not_keep_the_sweep_from_the_others(make_order):
     """P3."""
     damaged, sound = make_order(), make_order()
     for order in (damaged, sound):
-        lease.claim(order.latest_run_id, now=LONG_AGO + dt.timedelta(minutes=1))
+        claims.claim(order.latest_run_id, now=LONG_AGO + dt.timedelta(minutes=1))
     Run.objects.update(due_at=LONG_AGO)
     Run.objects.filter(status="pending").update(status="running", epoch=1, lease_owner="x", lease_until=LONG_AGO)
     damage_head(damaged, "{")

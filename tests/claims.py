@@ -1,0 +1,18 @@
+"""A worker that takes a run, and then does nothing with it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+
+from django.db.models import F
+
+from runs.engine import lease
+from runs.models import Run
+from runs.states import PENDING, RUNNING
+
+
+def claim(run_id: uuid.UUID, *, now: dt.datetime) -> bool:
+    """What the engine's claim does to the run's row."""
+    due = Run.objects.filter(pk=run_id, due_at__lte=now)
+    return bool(due.move({PENDING}, RUNNING, epoch=F("epoch") + 1, lease_owner=lease.owner(), lease_until=lease.until(now)))
