@@ -88,9 +88,16 @@ def decide(
         RevisionMismatch: the content changed; nothing written.
         AlreadyAnswered: another answer won, and is named; nothing written.
     """
-    pause = Pause.objects.visible_to(by).shown().filter(pk=pause_id).first()
+    pause = Pause.objects.visible_to(by).answerable().filter(pk=pause_id).first()
     if pause is None:
         raise NotFound("There is no such question.")
+    return _decide(pause, action=action, by=by, via=via, feedback=feedback, revision=revision, update=update)
+
+
+def _decide(
+    pause: Pause, *, action: str, by: User, via: Via, feedback: str, revision: int | None, update: Mapping[str, Any] | None = None
+) -> Decision:
+    """`decide` on a pause that was looked up for that person, `answerable`."""
     if pause.status != PauseStatus.OPEN:
         raise AlreadyAnswered(pause, _decision_of(pause))
     if revision is not None and revision != pause.revision:
@@ -127,31 +134,7 @@ def _check(pause: Pause, action: str, feedback: str) -> None:
 @transaction.atomic(durable=True)
 def _record(pause: Pause, *, action: str, by: User, via: Via, feedback: str, update: Mapping[str, Any] | None) -> Decision:
     """Close the pause, write the decision and move the run: all of it or nothing."""
-    closed = runs.close_pause(pause.pk, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED)
-    decision = _append(closed, action=action, by=by, via=via, feedback=feedback)
-    name = by.get_full_name() or by.get_username()
-    answer = {
-        "decision_id": decision.shown_id,
-        "decision": action,
-        "feedback": feedback,
-        "by": name,
-        "via": via,
-        "revision": closed.revision,
-    }
-    if action == CANCEL:
-        runs.cancel_paused(closed, by=name, answer=answer)
-    else:
-        runs.resume(closed, action=action, by=name, feedback=feedback, answer=answer, update=update)
-    return decision
-
-
-def _append(pause: Pause, *, action: str, by: User, via: Via, feedback: str) -> Decision:
-    """Add a decision to its ledger. Call inside a transaction: the ledger's row stays locked until the commit."""
-    thread = pause.run.thread
-    name = ledger_name(thread.team_id, thread.owner_id)
-    Ledger.objects.bulk_create([Ledger(name=name)], ignore_conflicts=True)
-    Ledger.objects.filter(pk=name).update(length=F("length") + 1)
-    ledger = Ledger.objects.get(pk=name)
+    runs.close_pause(pause, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED)
     decision = Decision(
         pause=pause,
         action=action,
@@ -161,14 +144,37 @@ def _append(pause: Pause, *, action: str, by: User, via: Via, feedback: str) -> 
         via=via,
         revision=pause.revision,
         content_digest=pause.content_digest,
-        ledger=ledger,
-        position=ledger.length,
-        previous=ledger.tip,
     )
+    name = by.get_full_name() or by.get_username()
+    answer = {
+        "decision_id": decision.shown_id,
+        "decision": action,
+        "feedback": feedback,
+        "by": name,
+        "via": via,
+        "revision": pause.revision,
+    }
+    if action == CANCEL:
+        runs.cancel_paused(pause, by=name, answer=answer)
+    else:
+        runs.resume(pause, action=action, by=name, feedback=feedback, answer=answer, update=update)
+    _append(decision)
+    return decision
+
+
+def _append(decision: Decision) -> None:
+    """Add a decision to its ledger. Call inside a transaction, at its end: the ledger's row stays locked until the commit."""
+    thread = decision.pause.run.thread
+    name = ledger_name(thread.team_id, thread.owner_id)
+    mine = Ledger.objects.filter(pk=name)
+    if not mine.update(length=F("length") + 1):
+        Ledger.objects.bulk_create([Ledger(name=name)], ignore_conflicts=True)
+        mine.update(length=F("length") + 1)
+    ledger = mine.get()
+    decision.ledger, decision.position, decision.previous = ledger, ledger.length, ledger.tip
     decision.digest = decision.compute_digest()
     decision.save(force_insert=True)
-    Ledger.objects.filter(pk=name).update(tip=decision.digest)
-    return decision
+    mine.update(tip=decision.digest)
 
 
 class NotPaused(Exception):
@@ -195,19 +201,23 @@ def answer_order(
     Raises what `decide` raises, NotPaused where nothing is asked, RevisionMismatch where `pause_id` names another question,
     SeveralQuestions where it names none and child runs ask more than one.
     """
-    order = find_order(order_id, by=by)
-    pauses = open_pauses(order)
+    pauses = list(Pause.objects.open().visible_to(by).answerable().filter(run__work_order=order_id).order_by("id"))
     if len(pauses) > 1 and pause_id is None:
         raise SeveralQuestions(pauses)
-    pause = next((one for one in pauses if one.shown_id == pause_id), pauses[0] if pauses else None)
-    if pause is None:
-        last = Pause.objects.filter(run__work_order=order.pk).shown().order_by("-id").first()
-        if last is not None and (pause_id is None or pause_id == last.shown_id) and (decision := _decision_of(last)):
-            raise AlreadyAnswered(last, decision)
-        raise NotPaused("This work order waits for nobody at the moment, so nothing was decided.")
+    if not pauses:
+        raise _nothing_to_answer(find_order(order_id, by=by), pause_id)
+    pause = next((one for one in pauses if one.shown_id == pause_id), pauses[0])
     if pause_id is not None and pause_id != pause.shown_id:
         raise RevisionMismatch(pause)
-    return decide(pause.pk, action=action, by=by, via=via, feedback=feedback, revision=revision)
+    return _decide(pause, action=action, by=by, via=via, feedback=feedback, revision=revision)
+
+
+def _nothing_to_answer(order: WorkOrder, pause_id: str | None) -> Exception:
+    """What is said to who answers an order that asks nothing: that its last question was answered, where it had one."""
+    last = Pause.objects.filter(run__work_order=order.pk).shown().order_by("-id").first()
+    if last is not None and (pause_id is None or pause_id == last.shown_id) and (decision := _decision_of(last)):
+        return AlreadyAnswered(last, decision)
+    return NotPaused("This work order waits for nobody at the moment, so nothing was decided.")
 
 
 def cancel_order(order_id: uuid.UUID, *, by: User, via: Via) -> None:

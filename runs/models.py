@@ -342,6 +342,10 @@ class PauseQuerySet(models.QuerySet["Pause"]):
     def visible_to(self, user: Person) -> PauseQuerySet:
         return self.filter(run__thread__in=Thread.objects.visible_to(user))
 
+    def answerable(self) -> PauseQuerySet:
+        """With all that an answer needs, in one query."""
+        return self.select_related("run__thread", "run__definition", "run__work_order", "run__parent", "checkpoint")
+
     def shown(self) -> PauseQuerySet:
         return self.select_related("run__work_order__created_by", "run__work_order__definition", "run__thread__team")
 

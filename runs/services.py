@@ -13,11 +13,11 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from referencing.exceptions import Unresolvable
 
-from checkpoints import codec, ids, live, log, reducers, store
+from checkpoints import codec, live, log, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import definitions
-from runs.engine import ending
+from runs.engine import commit, ending
 from runs.engine.begin import Start, again, begin, following
 from runs.engine.facts import created, line
 from runs.engine.interruptions import BEFORE, STOPS
@@ -261,24 +261,21 @@ def _follow(order: WorkOrder | None, run: Run) -> Run:
     return run
 
 
-def close_pause(pause_id: uuid.UUID, status: PauseStatus) -> Pause:
+def close_pause(pause: Pause, status: PauseStatus) -> None:
     """Close an open pause, or raise PauseClosed. Call inside a transaction."""
-    if not Pause.objects.open().filter(pk=pause_id).update(status=status, closed_at=timezone.now()):
-        raise PauseClosed(f"{ids.show('pse', pause_id)} has been answered")
+    if not Pause.objects.open().filter(pk=pause.pk).update(status=status, closed_at=timezone.now()):
+        raise PauseClosed(f"{pause.shown_id} has been answered")
     live.inbox_hint_on_commit()
-    return Pause.objects.select_related("run__thread", "run__definition", "run__work_order", "run__parent", "checkpoint").get(pk=pause_id)
 
 
 def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[str, Any], update: Mapping[str, Any] | None = None) -> None:
-    """Let a paused run go on the way that `action` names. Call inside the transaction that closed the pause.
+    """Let a paused run go on the way that `action` names. Call inside the transaction that closed the pause, which is `answerable`.
 
     The answer becomes a checkpoint: its `next_step` is the way out, its state holds the feedback and `update`, joined by the workflow's
     reducers. Raises reducers.MergeFailed.
     """
     run, to = pause.run, pause.ways[action]
     queue = sequence.queue_of(run.definition.steps, to)
-    if not Run.objects.filter(pk=run.pk).move({PAUSED}, PENDING, due_at=timezone.now(), queue=queue):
-        raise PauseClosed(f"{run.shown_id} no longer waits for an answer")
     before = store.load(pause.checkpoint)
     words = feedback if action == sequence.REVISE else ""
     verdict = {} if pause.phase in STOPS else {pause.step: action}
@@ -290,7 +287,10 @@ def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[st
         lines += [line(f"Re-running step: {to} with feedback", step=to), line(f"Revision feedback: {feedback}", step=to)]
     received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": to})
     resumed = (EventKind.RUN_RESUMED, {"decision": action, "step": to})
-    log.append(run.thread_id, run.pk, [received, created(checkpoint), resumed, *lines])
+    fields = {"status": PENDING, "due_at": timezone.now(), "queue": queue}
+    facts = [received, created(checkpoint), resumed, *lines]
+    if not commit.write(run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint):
+        raise PauseClosed(f"{run.shown_id} no longer waits for an answer")
     ending.note_on_parent(run, f"answered with {action} by {by}")
     nudge_on_commit(run.pk, queue)
 
@@ -343,4 +343,4 @@ def _after_answer(pause: Pause, state: dict[str, Any], before: dict[str, Any], *
         total_nodes=len(steps),
         metadata=kept,
     )
-    return store.save(pause.run.thread_id, pause.run_id, state, entry, parent=pause.checkpoint, before=before)
+    return store.build(pause.run.thread_id, pause.run_id, state, entry, parent=pause.checkpoint, before=before)

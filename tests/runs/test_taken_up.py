@@ -38,10 +38,14 @@ def test_a_retry_stops_where_the_order_was_to_stop(order_that, ana):
 
 def test_a_retry_that_stops_before_its_first_step_is_the_same_execution(order_that, ana):
     """P4: what was recorded with `once` is not done again after such a stop."""
-    done = []
+    done: list[str] = []
+
+    def pay():
+        done.append("paid")
+        return len(done)
 
     def charge(state, context):
-        context.once("charge", lambda: done.append(context.key) or "charged")
+        context.once("charge", pay)
         if len(steps.CALLS) < 2:
             steps.CALLS.append(("again", ""))
             raise StepFailed("Not yet.")
@@ -49,7 +53,7 @@ def test_a_retry_that_stops_before_its_first_step_is_the_same_execution(order_th
 
     order = drive(order_that(charge))
     assert order.status == "failed"
-    run = Run.objects.get(pk=order.latest_run_id)
+    run = order.latest_run
     run.interrupt_before = ["execute"]
     run.save(update_fields=["interrupt_before"])
     runs.retry(order.pk, by=ana)
@@ -120,5 +124,5 @@ def test_a_suspension_that_comes_while_a_step_asks_is_met_by_that_and_said(make_
     assert "Suspension wanted by Ana Ruiz: the run stops here by itself." in log_lines(order)
     steps.HOOKS.clear()
     services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.REST)
-    assert advance(order.latest_run_id, budget=60) == []
+    assert advance(order.latest_run.pk, budget=60) == []
     assert pause_of(order).phase == "awaiting_implementation_review"
