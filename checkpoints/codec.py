@@ -314,6 +314,12 @@ def encode(value: Any) -> str:
     return _JSON.encode(value)
 
 
+class Text(str):
+    """Canonical JSON: a column of JSON takes it as it is instead of encoding it again."""
+
+    __slots__ = ()
+
+
 def digest(text: str | bytes) -> str:
     """sha256 in hex."""
     return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
@@ -336,10 +342,17 @@ def track_of(value: FrozenList) -> Track:
     return value.track
 
 
-def unsealed(text: str) -> FrozenList:
-    """The list whose items' text is given, its sha256 taken from that text."""
+def seal(value: FrozenList, tip: str) -> Track:
+    """What is to be known of a list once all of it is in chunks, the last of them `tip`."""
+    track = track_of(value)
+    return replace(track, sealed=len(value), sealed_size=track.size, tip=tip, chunks=track.chunks + 1)
+
+
+def sealed(text: str, *, tip: str, chunks: int) -> FrozenList:
+    """The list whose chunks hold that text. Its sha256 is taken from the text: nothing is encoded anew."""
     value = _freeze_list(json.loads(f"[{text}]"), 0)
-    value.track = _longer(Track(hashlib.sha256(b"[")), text)
+    track = _longer(Track(hashlib.sha256(b"[")), text)
+    value.track = replace(track, sealed=len(value), sealed_size=track.size, tip=tip, chunks=chunks)
     return value
 
 
@@ -371,6 +384,15 @@ def _digest_by_key(value: FrozenDict) -> str:
 def state_digest(value: State) -> str:
     """The digest of a whole state, as schema_version 2 has it; costs what is new since the state that it followed."""
     return _digest_by_key(value)
+
+
+def weight(value: State) -> int:
+    """About how many characters of a state are in no chunk: what a snapshot of it costs."""
+    total = 0
+    for key, part in parts_of(value).items():
+        item = value[key]
+        total += len(key) + 4 + part.size - (track_of(item).sealed_size if isinstance(item, FrozenList) else 0)
+    return total
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
