@@ -1,43 +1,185 @@
-"""What a step costs as its run's history grows: one message of 1 KiB per step, kept for ever."""
+"""What a step costs as its run's history grows: one message of 1 KiB per step, kept for ever; and what loading the latest state costs.
+
+Times and bytes are means over whole periods of snapshots, so what a snapshot and a chunk cost is in them. A long history is compared
+with fresh runs that are taken between its own windows, so that a machine that gets slower or faster meanwhile does so for both.
+"""
 
 from __future__ import annotations
 
-import itertools
+import json
 import statistics
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import connection
 
-from bench.workload import figure
+from bench.workload import TEXT, figure
+from checkpoints import codec, reducers, store
+from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from runs import services
 from runs.engine import advance as engine
+from runs.engine import commit
+from runs.models import Run
 
-AT = (10, 100, 400)
-WINDOW = 10
+AT = (100, 1_000, 10_000)
+FIRST = 10
+PERIOD = store.SNAPSHOT_EVERY + 1
+WINDOW = 4 * PERIOD
+TURNS = 5
+RULES = {"messages": "append"}
+Update = Callable[[int], dict[str, Any]]
+
+
+class Line:
+    """A thread whose history is written as the engine writes it: reducers, `store.build`, one statement; the step itself is left out."""
+
+    def __init__(self) -> None:
+        order = services.submit("bench-growth", by=User.objects.get(username="bench"))
+        assert order.latest_run_id is not None
+        self.run = Run.objects.get(pk=order.latest_run_id)
+        Run.objects.filter(pk=self.run.pk).update(status="running")
+        head = Thread.objects.get(pk=self.run.thread_id).head
+        assert head is not None
+        self.head, self.state, self.steps = head, store.load(head), 0
+
+    def step(self, update: Mapping[str, Any]) -> None:
+        state = reducers.apply(self.state, update, RULES)
+        metadata = {"loops": {"execute": self.steps}, "outputs": {}}
+        entry = store.Entry(status=CheckpointStatus.ACTIVE, node_id="execute", next_step="execute", metadata=metadata)
+        head = store.build(self.run.thread_id, self.run.pk, state, entry, parent=self.head, before=self.state)
+        facts = [(EventKind.STEP_COMPLETED, {"step": "execute"}), (EventKind.CHECKPOINT_CREATED, {"checkpoint_id": head.shown_id})]
+        assert commit.write(self.run, self.run.epoch, {"attempts": 0}, facts, head)
+        self.head, self.state, self.steps = head, state, self.steps + 1
+
+    def grow_to(self, steps: int, update: Update) -> None:
+        with hastily():
+            while self.steps < steps:
+                self.step(update(self.steps))
+
+
+@contextmanager
+def hastily() -> Iterator[None]:
+    """Commits do not wait for the disk: nobody measures these."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit TO off")
+        yield
+        cursor.execute("RESET synchronous_commit")
+
+
+def message(number: int) -> dict[str, Any]:
+    return {"messages": [f"{number} {TEXT}"]}
+
+
+def replaced(number: int) -> dict[str, Any]:
+    return {"text": f"{number} {TEXT}", "kept": "x" * 8 * 1024}
 
 
 def measure() -> Iterator[dict[str, Any]]:
-    marks: list[tuple[float, int]] = []
+    yield from steps()
+    yield from loads()
+    yield from through_the_engine()
+
+
+def steps() -> Iterator[dict[str, Any]]:
+    """Time, WAL and bytes sent per step with a list of so many messages, against a list of ten."""
+    long = Line()
+    for at in AT:
+        long.grow_to(at - PERIOD, message)
+        window(long)  # warms up what a bulk of history has cooled down
+        early, late = [], []
+        for _ in range(TURNS):
+            fresh = Line()
+            fresh.grow_to(FIRST, message)
+            early.append(window(fresh))
+            late.append(window(long))
+        for what, unit, bar in (("a step", "ms", 1.15), ("WAL bytes of a step", "B", 1.05), ("bytes sent by a step", "B", 1.05)):
+            index = ("a step", "WAL bytes of a step", "bytes sent by a step").index(what)
+            floor, value = (statistics.median(one[index] for one in side) for side in (early, late))
+            judged = bar if at == max(AT) else None
+            yield figure(f"{what} at history {at}", value, unit, floor=floor, ratio=value / floor, bar=judged)
+
+
+def window(line: Line) -> tuple[float, float, float]:
+    """Mean milliseconds, WAL bytes and bytes of parameters of a step."""
+    sent = [0]
+
+    def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        sent[0] += sum(len(value) for value in params or () if isinstance(value, str | bytes))
+        return execute(sql, params, many, context)
+
+    before, began = wal(), time.perf_counter()
+    with connection.execute_wrapper(watch):
+        for _ in range(WINDOW):
+            line.step(message(line.steps))
+    took = time.perf_counter() - began
+    return took / WINDOW * 1000, (wal() - before) / WINDOW, sent[0] / WINDOW
+
+
+def wal() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+        return int(cursor.fetchone()[0])
+
+
+def loads() -> Iterator[dict[str, Any]]:
+    """Cold loads of the latest state. Where the state itself grows a load costs what it weighs: that is told per byte, and has no bar."""
+    line = Line()
+    first = loaded(line, FIRST, replaced)
+    for at in AT:
+        value, _ = loaded(line, at, replaced)
+        judged = 1.3 if at == max(AT) else None
+        yield figure(
+            f"load of the latest at history {at}, a state of 9 KiB", value, "ms", floor=first[0], ratio=value / first[0], bar=judged
+        )
+    line = Line()
+    for at in (FIRST, *AT):
+        value, text = loaded(line, at, message)
+        began = time.perf_counter()
+        codec.digest(codec.encode(json.loads(text)))
+        floor = (time.perf_counter() - began) * 1000
+        yield figure(
+            f"load of the latest at history {at}, a list of {len(text) // 1024} KiB", value, "ms", floor=floor, ratio=value / floor
+        )
+
+
+def loaded(line: Line, at: int, update: Update) -> tuple[float, str]:
+    """Mean milliseconds of a load over a period of snapshots, and the state's text."""
+    line.grow_to(at, update)
+    taken = []
+    with hastily():
+        for _ in range(PERIOD):
+            line.step(update(line.steps))
+            taken.append(line.head.pk)
+    spent = []
+    for _ in range(3):
+        for key in taken:
+            checkpoint = Checkpoint.objects.get(pk=key)
+            began = time.perf_counter()
+            state = store.load(checkpoint)
+            spent.append((time.perf_counter() - began) * 1000)
+    return statistics.fmean(sorted(spent)[: len(spent) * 9 // 10]), codec.encode(state)
+
+
+def through_the_engine() -> Iterator[dict[str, Any]]:
+    """The same, with all that the engine does around a step."""
+    marks: list[float] = []
 
     def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         result = execute(sql, params, many, context)
         if "WITH held" in sql and "kept AS" in sql:
-            marks.append((time.perf_counter(), sum(len(value) for value in params if isinstance(value, str))))
+            marks.append(time.perf_counter())
         return result
 
-    run = services.submit("bench-growth", by=User.objects.get(username="bench")).latest_run_id
+    run: uuid.UUID | None = services.submit("bench-growth", by=User.objects.get(username="bench")).latest_run_id
     assert run is not None
     with connection.execute_wrapper(watch):
         while len(marks) < max(AT) + WINDOW:
-            engine.advance(run, budget=2)
-    first = None
+            engine.advance(run, budget=5)
+    first = (marks[FIRST + WINDOW] - marks[FIRST]) / WINDOW * 1000
     for at in AT:
-        window = marks[at : at + WINDOW]
-        seconds = statistics.median(after[0] - before[0] for before, after in itertools.pairwise(window))
-        size = statistics.median(one[1] for one in window)
-        first = first or (seconds, size)
-        yield figure(f"a step at history {at}", seconds * 1000, "ms", floor=first[0] * 1000, ratio=seconds / first[0])
-        yield figure(f"bytes sent by a step at history {at}", size, "B", floor=first[1], ratio=size / first[1])
+        value = (marks[at + WINDOW - 1] - marks[at]) / (WINDOW - 1) * 1000
+        yield figure(f"a step through the engine at history {at}", value, "ms", floor=first, ratio=value / first)
