@@ -19,7 +19,7 @@ import json
 import math
 import re
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any, NoReturn, TypeVar
@@ -63,9 +63,9 @@ class FrozenDict(dict[str, Any]):
     parts: dict[str, Part]
     """What is known of its keys, where somebody asked (`parts_of`)."""
 
-    def __init__(self, items: Iterable[tuple[str, Any]] | Mapping[str, Any], height: int) -> None:
-        super().__init__(items)
-        self.height, self.parts = height, {}
+    def __new__(cls, *items: Any, **keys: Any) -> Any:
+        """An ordinary dict: who copies by type, as `dataclasses.asdict` does, means no frozen one. Those are made by `_object` only."""
+        return dict(*items, **keys)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return dict, (dict(self),)
@@ -95,9 +95,9 @@ class FrozenList(list[Any]):
     places: dict[Any, int] | None
     """Id → place, for `reducers.upsert_by_id`: handed on from a list to the one that grew from it."""
 
-    def __init__(self, items: Iterable[Any], height: int) -> None:
-        super().__init__(items)
-        self.height, self.origin, self.track, self.places = height, None, None, None
+    def __new__(cls, *items: Any) -> Any:
+        """An ordinary list, likewise. Frozen ones are made by `_list` only."""
+        return list(*items)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return list, (list(self),)
@@ -106,6 +106,21 @@ class FrozenList(list[Any]):
 
 
 FROZEN = (FrozenDict, FrozenList)
+Kind = TypeVar("Kind", FrozenDict, State)
+
+
+def _object(kind: type[Kind], items: Mapping[str, Any], height: int) -> Kind:
+    made: Kind = dict.__new__(kind)
+    dict.update(made, items)
+    made.height, made.parts = height, {}
+    return made
+
+
+def _list(items: list[Any], height: int) -> FrozenList:
+    made = list.__new__(FrozenList)
+    list.extend(made, items)
+    made.height, made.origin, made.track, made.places = height, None, None, None
+    return made
 
 
 @dataclass(slots=True)
@@ -169,10 +184,10 @@ def _freeze(value: Any, depth: int) -> Any:
         case FrozenDict() | FrozenList():
             if depth + value.height > MAX_DEPTH:
                 raise _too_deep()
-            return FrozenDict(value, value.height) if kind is State else value
+            return _object(FrozenDict, value, value.height) if isinstance(value, State) else value
         case dict():
             _check_keys(value)
-            return FrozenDict(*_items(value, None, depth))
+            return _object(FrozenDict, *_items(value, None, depth))
         case list():
             return _freeze_list(value, depth)
     raise NotJson(f"is a {kind.__name__}, which JSON cannot hold")
@@ -226,7 +241,7 @@ def _freeze_list(value: Sequence[Any], depth: int, *, first: int = 0) -> FrozenL
     except NotJson as error:
         error.path = f"[{first + len(items)}]{error.path}"
         raise
-    return FrozenList(items, height)
+    return _list(items, height)
 
 
 def _height(value: Any) -> int:
@@ -249,33 +264,35 @@ def state(value: Mapping[str, Any], before: State | None = None) -> State:
 
 def _whole(value: Mapping[str, Any]) -> State:
     _check_keys(value)
-    return State(*_items(value, None, 0))
-
-
-Kind = TypeVar("Kind", FrozenDict, State)
+    return _object(State, *_items(value, None, 0))
 
 
 def _object_after(value: Mapping[str, Any], before: Kind, depth: int, kind: type[Kind]) -> Kind:
     """An object that stands where `before` stood: it takes over what is known of the keys that stayed."""
     _check_keys({key: None for key in value if key not in before})
-    frozen = kind(*_items(value, before, depth))
+    frozen = _object(kind, *_items(value, before, depth))
     frozen.parts = {key: part for key, part in before.parts.items() if key in frozen and frozen[key] is before[key]}
     return frozen
 
 
 def _follow(value: Any, old: Any, depth: int) -> Any:
-    """A value that stands where the frozen value `old` stood: the same object if it is the same, and grown from it if it grew."""
-    match value, old:
-        case ((FrozenDict() | FrozenList()), _):
-            pass
-        case dict(), FrozenDict() if depth == 1:
-            return _object_after(value, old, depth, FrozenDict)
-        case list(), FrozenList() if _begins_with(value, old):
-            return _freeze(grow(old, value[len(old) :]), depth)
-    return _freeze(value, depth)
+    """A value that stands where the frozen value `old` stood: the same object if it is the same, and grown from it if it grew.
+
+    A value that was not checked yet is looked at by identity only: it may be anything, and comparing may do anything.
+    """
+    if isinstance(value, FROZEN):
+        return _freeze(value, depth)
+    if depth == 1 and isinstance(old, FrozenDict) and isinstance(value, dict):
+        return _object_after(value, old, depth, FrozenDict)
+    if not isinstance(old, FrozenList) or not isinstance(value, list):
+        return _freeze(value, depth)
+    if 0 < len(old) <= len(value) and all(map(is_, old, value)):
+        return _freeze(grow(old, value[len(old) :]), depth)
+    frozen = _freeze(value, depth)
+    return grow(old, frozen[len(old) :]) if _begins_with(frozen, old) else frozen
 
 
-def _begins_with(value: Sequence[Any], old: FrozenList) -> bool:
+def _begins_with(value: FrozenList, old: FrozenList) -> bool:
     """Whether a list is another one with items behind it, to the letter. One that begins otherwise is found out at C speed."""
     return 0 < len(old) <= len(value) and value[: len(old)] == old and (all(map(is_, old, value)) or all(map(_same, old, value)))
 
@@ -285,7 +302,7 @@ def grow(old: FrozenList, items: Sequence[Any]) -> FrozenList:
     if not items:
         return old
     new = _freeze_list(items, 0, first=len(old))
-    grown = FrozenList(list.__add__(old, new), max(old.height, new.height))
+    grown = _list(list.__add__(old, new), max(old.height, new.height))
     grown.origin = weakref.ref(old)
     if old.track is not None:
         grown.track = _longer(old.track, encode(new)[1:-1])

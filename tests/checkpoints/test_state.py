@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import operator
 import pickle
@@ -112,6 +113,43 @@ def test_a_state_reads_and_dumps_as_what_it_was_made_of(value):
 def test_its_keys_are_in_the_order_in_which_a_load_gives_them(value):
     """A step that walks over an object does the same on another worker."""
     assert json.dumps(codec.state(value)) == json.dumps(json.loads(codec.encode(value)))
+
+
+def test_what_copies_by_type_gets_an_ordinary_copy():
+    """Steps keep parts of a state in dataclasses, and ask for them back."""
+
+    @dataclasses.dataclass
+    class Holder:
+        messages: list[Any]
+        plan: dict[str, Any]
+
+    state = make()
+    copied = dataclasses.asdict(Holder(messages=state["messages"], plan=state["plan"]))
+    assert copied == {"messages": state["messages"], "plan": state["plan"]}
+    assert type(copied["messages"]) is list
+    assert type(copied["plan"]["files"]) is dict
+
+
+class Odd:
+    """Compares as an array does: with anything, and to no truth."""
+
+    def __eq__(self, other: object) -> Any:
+        return self
+
+    def __bool__(self) -> bool:
+        raise ValueError("the truth value of an array is ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "place", [lambda odd: {"list": [odd]}, lambda odd: {"list": [1, odd]}, lambda odd: {"plan": {"n": odd}}, lambda odd: {"n": odd}]
+)
+def test_what_does_not_even_compare_is_refused_by_name(place):
+    """F14: the worker that holds the state before it must not stumble."""
+    state = codec.state({"list": [1], "plan": {"n": 1}, "n": 1})
+    with pytest.raises(codec.NotJson, match=r"state\.\S+ is a Odd"):
+        reducers.apply(state, place(Odd()), {})
 
 
 def test_what_a_schema_says_of_it_stays_true():
