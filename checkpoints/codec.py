@@ -118,7 +118,7 @@ def _object(kind: type[Kind], items: Mapping[str, Any], height: int) -> Kind:
 
 def _list(items: list[Any], height: int) -> FrozenList:
     made = list.__new__(FrozenList)
-    list.extend(made, items)
+    list.__setitem__(made, slice(None), items)  # unlike `extend`, it copies pointers from a frozen list too, instead of iterating
     made.height, made.origin, made.track, made.places = height, None, None, None
     return made
 
@@ -302,7 +302,8 @@ def grow(old: FrozenList, items: Sequence[Any]) -> FrozenList:
     if not items:
         return old
     new = _freeze_list(items, 0, first=len(old))
-    grown = _list(list.__add__(old, new), max(old.height, new.height))
+    grown = _list(old, max(old.height, new.height))
+    list.extend(grown, new)
     grown.origin = weakref.ref(old)
     if old.track is not None:
         grown.track = _longer(old.track, encode(new)[1:-1])
