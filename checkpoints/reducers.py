@@ -92,10 +92,10 @@ REDUCERS: Mapping[str, Reducer] = {
 }
 
 
-def apply(state: Mapping[str, Any], update: Mapping[str, Any], rules: Mapping[str, str]) -> codec.State:
+def apply(state: Mapping[str, Any], update: Mapping[str, Any], rules: Mapping[str, str]) -> dict[str, Any]:
     """The state after an update. Ephemeral keys of the old state are gone unless the update sets them anew.
 
-    It costs what is new: whatever stays is the same object, and a list that grows is not looked through.
+    Read-only (a `codec.State`). It costs what is new: whatever stays is the same object, and a list that grows is not looked through.
 
     Args:
         rules: key → name in REDUCERS; keys without a rule are replaced.

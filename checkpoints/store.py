@@ -183,8 +183,8 @@ def _remember(known: Sequence[tuple[codec.FrozenList, codec.Track]]) -> None:
         value.track = track
 
 
-def load(checkpoint: Checkpoint) -> codec.State:
-    """The whole state at a checkpoint, read-only; raises CheckpointDamaged where it does not match its digest."""
+def load(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The whole state at a checkpoint, read-only (a `codec.State`); raises CheckpointDamaged where it does not match its digest."""
     if checkpoint.schema_version > SCHEMA_VERSION:
         raise CheckpointDamaged(f"{checkpoint.shown_id} was written by a newer version of Waystation. Nothing was resumed from it.")
     try:
