@@ -14,6 +14,7 @@ end and `"in": {key: delta}` for objects right inside the state that changed in 
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import math
@@ -30,6 +31,11 @@ MAX_BITS = 4096
 SPLIT = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 """Two code points that JSON reads back as one."""
 UNREADABLE = re.compile("[\x00\ud800-\udfff]")
+LONG = 500
+"""Items of a list that the garbage collector is not to walk through."""
+_untrack = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("PyObject_GC_UnTrack", ctypes.pythonapi))
+"""Frozen values are made from the inside out, so none is ever part of a cycle, and counting references frees them. The collector looks at
+every item of every young list though: for one of 10 000 messages, new at each step, that is as dear as making it."""
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
 
 
@@ -120,6 +126,8 @@ def _list(items: list[Any], height: int) -> FrozenList:
     made = list.__new__(FrozenList)
     list.__setitem__(made, slice(None), items)  # unlike `extend`, it copies pointers from a frozen list too, instead of iterating
     made.height, made.origin, made.track, made.places = height, None, None, None
+    if len(items) > LONG:
+        _untrack(made)
     return made
 
 

@@ -95,7 +95,8 @@ REDUCERS: Mapping[str, Reducer] = {
 def apply(state: Mapping[str, Any], update: Mapping[str, Any], rules: Mapping[str, str]) -> dict[str, Any]:
     """The state after an update. Ephemeral keys of the old state are gone unless the update sets them anew.
 
-    Read-only (a `codec.State`). It costs what is new: whatever stays is the same object, and a list that grows is not looked through.
+    Of a state as `store.load` gives it (a `codec.State`) comes another one, read-only, and it costs what is new: whatever stays is the
+    same object, and a list that grows is not looked through. Of an ordinary dict comes an ordinary dict.
 
     Args:
         rules: key → name in REDUCERS; keys without a rule are replaced.
@@ -113,7 +114,8 @@ def apply(state: Mapping[str, Any], update: Mapping[str, Any], rules: Mapping[st
         except codec.NotJson as error:
             error.path = f"state.{key}{error.path}"
             raise
-    return codec.state(merged, before)
+    after = codec.state(merged, before)
+    return after if isinstance(state, codec.State) else dict(after)
 
 
 def _grown(items: list[Any], added: list[Any]) -> list[Any]:

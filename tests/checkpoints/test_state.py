@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
 import json
 import operator
 import pickle
+import weakref
 from typing import Any
 
 import pytest
@@ -249,3 +251,18 @@ def test_only_what_is_new_is_checked(monkeypatch):
     reducers.apply(state, {"messages": ["new"], "object": {"new": 1}, "other": 2}, {"messages": "append", "object": "merge"})
     assert "old" not in seen
     assert len(seen) < 10
+
+
+def test_a_long_list_is_freed_without_the_garbage_collector():
+    """Which does not know it."""
+    state = codec.state({"list": [{"n": number} for number in range(2 * codec.LONG)]})
+    known = weakref.ref(state["list"])
+    assert not gc.is_tracked(state["list"])
+    del state
+    assert known() is None
+
+
+def test_of_an_ordinary_dict_comes_an_ordinary_dict():
+    after = reducers.apply({"n": 1}, {"list": [1]}, {})
+    after["more"] = 2
+    assert after == {"n": 1, "list": [1], "more": 2}
