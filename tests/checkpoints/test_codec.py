@@ -8,7 +8,7 @@ import math
 from collections import OrderedDict
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints import codec
@@ -60,6 +60,7 @@ def follow(state, update, how):
         return state
 
 
+@settings(deadline=None)
 @given(long.filter(passes), st.lists(long.filter(passes), max_size=6), rules)
 def test_deltas_of_what_steps_return_turn_each_state_into_the_next(first, updates, how):
     """Lists that grow, objects that merge, keys that come and go."""
@@ -71,6 +72,7 @@ def test_deltas_of_what_steps_return_turn_each_state_into_the_next(first, update
         state = after
 
 
+@settings(deadline=None)
 @given(long.filter(passes), st.lists(st.tuples(long.filter(passes), st.booleans()), max_size=6), rules)
 def test_a_digest_by_what_changed_is_the_digest_from_scratch(first, updates, how):
     """Whether or not it was asked for in between."""
@@ -84,6 +86,7 @@ def test_a_digest_by_what_changed_is_the_digest_from_scratch(first, updates, how
     assert codec.state_digest(state) == codec.state_digest(scratch)
 
 
+@settings(deadline=None)
 @given(states.filter(passes), states.filter(passes))
 def test_states_have_the_same_digest_only_if_they_are_the_same_to_the_letter(one, other):
     same = codec.encode(one) == codec.encode(other)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints.reducers import REDUCERS, MergeFailed, apply
@@ -88,6 +88,7 @@ def test_messages_that_are_none_name_the_key(old):
         apply({"key": old}, {"key": {"id": 1}}, {"key": "upsert_by_id"})
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 6), max_size=4), max_size=8))
 def test_messages_by_id_are_as_a_plain_fold_has_them(batches):
     state: dict[str, Any] = {"m": []}

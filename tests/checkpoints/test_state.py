@@ -12,7 +12,7 @@ import weakref
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -91,6 +91,7 @@ def test_a_copy_of_a_list_is_ordinary(copied):
     assert copied(value) == [1, 2]
 
 
+@settings(deadline=None)
 @given(states.filter(passes))
 def test_a_deep_copy_is_ordinary_all_the_way_down(value):
     def ordinary(part):
@@ -102,6 +103,7 @@ def test_a_deep_copy_is_ordinary_all_the_way_down(value):
     assert codec.encode(thawed) == codec.encode(value)
 
 
+@settings(deadline=None)
 @given(states.filter(passes))
 def test_a_state_reads_and_dumps_as_what_it_was_made_of(value):
     state = codec.state(value)
@@ -111,6 +113,7 @@ def test_a_state_reads_and_dumps_as_what_it_was_made_of(value):
     assert json.dumps(state, sort_keys=True, indent=1) == json.dumps(value, sort_keys=True, indent=1)
 
 
+@settings(deadline=None)
 @given(states.filter(passes))
 def test_its_keys_are_in_the_order_in_which_a_load_gives_them(value):
     """A step that walks over an object does the same on another worker."""
@@ -192,6 +195,7 @@ def test_a_frozen_part_that_moves_too_deep_is_refused():
     codec.encode(state)
 
 
+@settings(deadline=None)
 @given(values, st.integers(0, 70))
 def test_depth_is_judged_alike_in_one_go_and_step_by_step(value, levels):
     whole = value
