@@ -106,7 +106,7 @@ def build(
     checkpoint = Checkpoint(
         thread_id=thread_id,
         run_id=run_id,
-        parent=parent,
+        parent_id=None if parent is None else parent.pk,  # not the object: it would keep its own parent, and so the whole history
         status=entry.status,
         node_id=entry.node_id,
         next_step=entry.next_step,

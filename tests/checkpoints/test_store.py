@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+import weakref
 import zlib
 from pathlib import Path
 
@@ -297,6 +298,15 @@ def test_every_checkpoint_of_growing_lists_loads_as_it_was(changes):
         taken.append((parent, codec.encode(state)))
     for checkpoint, text in taken:
         assert codec.encode(store.load(fresh(checkpoint))) == text
+
+
+def test_a_worker_keeps_the_last_checkpoint_only():
+    """Its memory does not grow with the history."""
+    first, state = begin()
+    taken = walk(first, state, 3, message)
+    known = weakref.ref(taken[0][0])
+    del taken[0]
+    assert known() is None
 
 
 def test_what_was_just_built_can_be_loaded_without_reading_it_back():
