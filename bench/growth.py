@@ -33,12 +33,12 @@ WINDOW = 4 * PERIOD
 TURNS = 5
 RULES = {"messages": "append"}
 MEASURED = (
-    ("a step", "ms", 1.15),
-    ("client CPU of a step", "ms", 1.15),
+    ("a step without the engine", "ms", None),
+    ("client CPU of a step without the engine", "ms", None),
     ("WAL bytes of a step", "B", 1.05),
     ("bytes sent by a step", "B", 1.05),
 )
-"""What `window` gives, with its unit and its bar."""
+"""What `window` gives, with its unit and its bar. The bar for time is on the whole step, as the engine takes it."""
 Update = Callable[[int], dict[str, Any]]
 
 
