@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypedDict
 
 from checkpoints import ids, live
 from checkpoints.models import Event, EventKind, Thread
 
 PAGE = 500
+_shown = lru_cache(maxsize=1024)(ids.show)
+"""A step's events name the same two ids again and again, and writing one out takes as long as encoding the event."""
 
 
 class Envelope(TypedDict):
@@ -28,8 +31,8 @@ def envelope(event: Event) -> Envelope:
         "event": event.kind,
         "data": event.data,
         "seq": event.seq,
-        "run_id": ids.show("run", event.run_id) if event.run_id else None,
-        "thread_id": ids.show("thr", event.thread_id),
+        "run_id": _shown("run", event.run_id) if event.run_id else None,
+        "thread_id": _shown("thr", event.thread_id),
         "at": event.at.isoformat(),
     }
 

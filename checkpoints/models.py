@@ -1,4 +1,4 @@
-"""The memory: threads, their checkpoints and their log. Rows of Checkpoint, Event and Blob are never changed."""
+"""The memory: threads, their checkpoints and their log. Rows of Checkpoint, Event, Blob and Chunk are never changed."""
 
 from __future__ import annotations
 
@@ -36,13 +36,17 @@ class JsonTextField(_TextField):
             return Unreadable(value)  # whoever needs the value says so; the row's other columns can still be read
 
     def get_prep_value(self, value: Any) -> str | None:
+        if isinstance(value, codec.Text):
+            return str(value)
         return None if value is None else codec.encode(value)
 
     def to_python(self, value: Any) -> Any:
         return value
 
     def value_to_string(self, obj: models.Model) -> str:
-        return codec.encode(self.value_from_object(obj))
+        text = self.get_prep_value(self.value_from_object(obj))
+        assert text is not None  # no column of ours is null
+        return text
 
 
 class Unreadable(str):
@@ -111,6 +115,8 @@ class Checkpoint(ids.Shown, models.Model):
     """The state after a step, and the step that comes next. Immutable."""
 
     PREFIX = "ckpt"
+    behind = 0
+    """Bytes of the deltas since the nearest snapshot, on a checkpoint that `store` has just built or loaded; in no column."""
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     thread = models.ForeignKey(Thread, models.PROTECT, related_name="checkpoints")
@@ -126,7 +132,7 @@ class Checkpoint(ids.Shown, models.Model):
     depth = models.PositiveSmallIntegerField(help_text="Deltas between this checkpoint and its nearest snapshot.")
     body = JsonTextField(editable=False)
     schema_version = models.PositiveSmallIntegerField(default=1)
-    digest = models.CharField(max_length=64, help_text="sha256 of the whole state's canonical JSON.")
+    digest = models.CharField(max_length=64, help_text="Of the whole state: see codec, by schema_version.")
     size = models.PositiveIntegerField(help_text="Bytes of body.")
     metadata = JsonTextField(default=dict, help_text="Why it waits, which commit of the code belongs to it, and the like.")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -213,6 +219,21 @@ class Blob(models.Model):
     digest = models.CharField(primary_key=True, max_length=64)
     content = models.BinaryField(help_text="zlib-compressed.")
     size = models.PositiveIntegerField(help_text="Bytes before compression.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.digest[:12]
+
+
+class Chunk(models.Model):
+    """A stretch of a long list in a state: written once, and shared by every snapshot from then on.
+
+    Not a Blob, since each names the stretch before it: a snapshot refers to the last one only, however long the list has become.
+    """
+
+    digest = models.CharField(primary_key=True, max_length=64, help_text="sha256 of the previous digest and the items' text.")
+    previous = models.ForeignKey("self", models.PROTECT, null=True, related_name="+", db_index=False)  # followed backwards only
+    content = models.BinaryField(help_text="The items' canonical JSON without the list's brackets, zlib-compressed.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from checkpoints import codec
+
 Reducer = Callable[[Any, Any], Any]
 """(value so far or None, new value) → value."""
 
@@ -25,7 +27,7 @@ def replace(old: Any, new: Any) -> Any:
 
 def append(old: Any, new: Any) -> Any:
     """A list grows by a list, or by one item."""
-    return [*_list(old), *(new if isinstance(new, list) else [new])]
+    return _grown(_list(old), new if isinstance(new, list) else [new])
 
 
 def merge(old: Any, new: Any) -> Any:
@@ -46,17 +48,38 @@ def add(old: Any, new: Any) -> Any:
 
 def upsert_by_id(old: Any, new: Any) -> Any:
     """A list of objects with an `id` (messages): a known id is replaced where it stands, others are appended in order."""
-    items = list(_list(old))
-    places = {item["id"]: place for place, item in enumerate(items)}
+    items = _list(old)
+    places = _places(items)
+    replaced: dict[int, Any] = {}
+    added: list[Any] = []
     for item in new if isinstance(new, list) else [new]:
-        if not isinstance(item, dict) or "id" not in item:
-            raise TypeError("upsert_by_id takes objects that have an id")
-        if item["id"] in places:
-            items[places[item["id"]]] = item
+        place = places.setdefault(_id(item), len(items) + len(added))
+        if place < len(items):
+            replaced[place] = item
+        elif place < len(items) + len(added):
+            added[place - len(items)] = item
         else:
-            places[item["id"]] = len(items)
-            items.append(item)
-    return items
+            added.append(item)
+    if replaced:
+        return [*(replaced.get(place, item) for place, item in enumerate(items)), *added]
+    grown = _grown(items, added)
+    if isinstance(grown, codec.FrozenList):
+        grown.places = places
+    return grown
+
+
+def _places(items: list[Any]) -> dict[Any, int]:
+    """Where each id stands. The list that is about to grow hands its own on: they are looked through once, not at every step."""
+    if isinstance(items, codec.FrozenList) and items.places is not None:
+        places, items.places = items.places, None
+        return places
+    return {_id(item): place for place, item in enumerate(items)}
+
+
+def _id(item: Any) -> Any:
+    if not isinstance(item, dict) or "id" not in item:
+        raise TypeError("upsert_by_id takes objects that have an id")
+    return item["id"]
 
 
 REDUCERS: Mapping[str, Reducer] = {
@@ -72,18 +95,31 @@ REDUCERS: Mapping[str, Reducer] = {
 def apply(state: Mapping[str, Any], update: Mapping[str, Any], rules: Mapping[str, str]) -> dict[str, Any]:
     """The state after an update. Ephemeral keys of the old state are gone unless the update sets them anew.
 
+    Of a state as `store.load` gives it (a `codec.State`) comes another one, read-only, and it costs what is new: whatever stays is the
+    same object, and a list that grows is not looked through. Of an ordinary dict comes an ordinary dict.
+
     Args:
         rules: key → name in REDUCERS; keys without a rule are replaced.
     Raises:
         MergeFailed: naming the key.
+        codec.NotJson: naming the key.
     """
-    merged = {key: value for key, value in state.items() if rules.get(key) != EPHEMERAL}
+    before = codec.state(state)
+    merged = {key: value for key, value in before.items() if rules.get(key) != EPHEMERAL}
     for key, value in update.items():
         try:
-            merged[key] = REDUCERS[rules.get(key, "replace")](state.get(key), value)
+            merged[key] = REDUCERS[rules.get(key, "replace")](before.get(key), value)
         except TypeError as error:
             raise MergeFailed(f"state.{key} ({rules[key]}): {error}") from error
-    return merged
+        except codec.NotJson as error:
+            error.path = f"state.{key}{error.path}"
+            raise
+    after = codec.state(merged, before)
+    return after if isinstance(state, codec.State) else dict(after)
+
+
+def _grown(items: list[Any], added: list[Any]) -> list[Any]:
+    return codec.grow(items, added) if isinstance(items, codec.FrozenList) else [*items, *added]
 
 
 def since(before: Mapping[str, Any], after: Mapping[str, Any], rules: Mapping[str, str]) -> dict[str, Any]:

@@ -1,18 +1,45 @@
-"""Writing and reading checkpoints: a full snapshot now and then, deltas against the parent in between, large values in blobs."""
+"""Writing and reading checkpoints: a snapshot now and then, deltas against the parent in between, large values in blobs.
+
+What keeps both a step's bytes and a load flat as history grows:
+
+- A checkpoint is the delta against its parent: what the step set, and of lists that grew only the new items.
+- After SNAPSHOT_EVERY deltas, or sooner where together they weigh more than the state, comes a snapshot. So a load reads one snapshot and
+  few deltas, in one query, however long the history.
+- A snapshot does not write out a long list. What the list has got since the last snapshot becomes a `Chunk`, written once, which
+  names the chunk before it; the snapshot names the last one. So a list's item is written twice in all, once in its delta and once
+  (compressed) in its chunk, and a load gets all chunks in one query more. A list that is changed elsewhere than at its end begins anew.
+
+A load costs what the state weighs: its digest is recomputed in full. Chunks are written before the checkpoint, in their own commit
+where no transaction is open; one that nothing points to does no harm.
+
+The two queries are SQL of our own since the ORM knows no recursion; both databases take the same words.
+"""
 
 from __future__ import annotations
 
+import json
 import uuid
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkpoints import codec
-from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Thread
+from django.db import connection, transaction
 
+from checkpoints import codec
+from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Thread
+
+SCHEMA_VERSION = 2
+"""Of what is written: digest by key, deltas that extend, snapshots as `{"state": …, "long": [[path, last chunk, chunks]]}`. Version 1 had
+none of it; a snapshot's body was the state itself."""
 SNAPSHOT_EVERY = 20
 """A load reads at most one snapshot and this many deltas."""
+MANY = 64 * 1024
+"""Bytes of deltas that a load reads without regret, however small the state is."""
+CHUNK = 8 * 1024
+"""Bytes that a list must have got since its last chunk before a snapshot makes another."""
+MISSHAPEN = (TypeError, KeyError, IndexError, AttributeError, ValueError, RecursionError, zlib.error, codec.NotJson)
+"""What reading a body of another shape than we write raises."""
 
 
 class CheckpointDamaged(Exception):
@@ -37,11 +64,11 @@ class Entry:
 def save(
     thread_id: uuid.UUID,
     run_id: uuid.UUID,
-    state: dict[str, Any],
+    state: Mapping[str, Any],
     entry: Entry,
     *,
     parent: Checkpoint | None,
-    before: dict[str, Any] | None,
+    before: Mapping[str, Any] | None,
 ) -> Checkpoint:
     """Write a checkpoint and make it the thread's head. Call inside a transaction. Arguments and errors as for `build`."""
     checkpoint = build(thread_id, run_id, state, entry, parent=parent, before=before)
@@ -58,29 +85,28 @@ def insert(checkpoint: Checkpoint) -> None:
 def build(
     thread_id: uuid.UUID,
     run_id: uuid.UUID,
-    state: dict[str, Any],
+    state: Mapping[str, Any],
     entry: Entry,
     *,
     parent: Checkpoint | None,
-    before: dict[str, Any] | None,
+    before: Mapping[str, Any] | None,
 ) -> Checkpoint:
-    """An unsaved checkpoint: the delta against the parent where that is smaller, else the whole state.
+    """An unsaved checkpoint: the delta against the parent where that is smaller, else a snapshot, which may write chunks of long lists.
 
-    `before` is the parent's state where the caller has it in hand; without it a full snapshot is written.
+    `before` is the parent's state where the caller has it in hand; without it a snapshot is written. With both states as `load` and
+    `reducers.apply` give them (`codec.State`), it costs what is new.
     Raises codec.NotJson, naming the key, for a state that JSON cannot hold.
     """
-    codec.check(state)
-    whole = codec.encode(state)
-    body: dict[str, Any] = state
-    depth = 0
-    if parent is not None and before is not None and parent.depth < SNAPSHOT_EVERY:
-        delta = codec.difference(before, state)
-        if len(codec.encode(delta)) < len(whole):
-            body, depth = delta, parent.depth + 1
-    return Checkpoint(
+    was = None if before is None else codec.state(before)
+    now = codec.state(state, was)
+    digest = codec.state_digest(now)
+    delta = _delta(now, was, parent)
+    body = _snapshot(now) if delta is None else delta
+    depth = 0 if parent is None or delta is None else parent.depth + 1
+    checkpoint = Checkpoint(
         thread_id=thread_id,
         run_id=run_id,
-        parent=parent,
+        parent_id=None if parent is None else parent.pk,  # not the object: it would keep its own parent, and so the whole history
         status=entry.status,
         node_id=entry.node_id,
         next_step=entry.next_step,
@@ -90,32 +116,150 @@ def build(
         is_snapshot=depth == 0,
         depth=depth,
         body=body,
-        digest=codec.digest(whole),
-        size=len(codec.encode(body)),
+        schema_version=SCHEMA_VERSION,
+        digest=digest,
+        size=len(body),
         metadata=dict(entry.metadata),
     )
+    checkpoint.behind = 0 if parent is None or delta is None else parent.behind + len(delta)
+    return checkpoint
+
+
+def _delta(now: codec.State, was: codec.State | None, parent: Checkpoint | None) -> codec.Text | None:
+    """The delta to write, or None where a snapshot is due or smaller."""
+    if parent is None or was is None or parent.depth >= SNAPSHOT_EVERY:
+        return None
+    delta = codec.Text(codec.encode(codec.difference(was, now)))
+    whole = codec.weight(now)
+    return None if len(delta) >= whole or parent.behind + len(delta) > max(MANY, whole) else delta
+
+
+def _snapshot(state: codec.State) -> codec.Text:
+    """The body of a snapshot; its new chunks are written here."""
+    body: dict[str, Any] = {key: dict(value) if isinstance(value, codec.FrozenDict) else value for key, value in state.items()}
+    long: list[list[Any]] = []
+    chunks: list[Chunk] = []
+    known: list[tuple[codec.FrozenList, codec.Track]] = []
+    for path, value in _lists(state):
+        track = codec.track_of(value)
+        if track.size - track.sealed_size > CHUNK:
+            chunks.append(_chunk(value[track.sealed :], previous=track.tip))
+            track = codec.seal(value, chunks[-1].digest)
+            known.append((value, track))
+        if track.tip:
+            long.append([path, track.tip, track.chunks])
+            _holder(body, path)[path[-1]] = value[track.sealed :]
+    if chunks:
+        Chunk.objects.bulk_create(chunks, ignore_conflicts=True)
+        transaction.on_commit(lambda: _remember(known))
+    return codec.Text(codec.encode({"state": body, "long": long} if long else {"state": body}))
+
+
+def _lists(state: codec.State) -> Iterator[tuple[list[str], codec.FrozenList]]:
+    """The lists that may be kept in chunks, with their paths: those of the state itself and of the objects right inside it."""
+    for key, value in state.items():
+        if isinstance(value, codec.FrozenList):
+            yield [key], value
+        elif isinstance(value, codec.FrozenDict):
+            yield from (([key, name], item) for name, item in value.items() if isinstance(item, codec.FrozenList))
+
+
+def _holder(body: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    holder = body
+    for key in path[:-1]:
+        holder = holder[key]
+    return holder
+
+
+def _chunk(items: Sequence[Any], *, previous: str) -> Chunk:
+    text = codec.encode(items)[1:-1]
+    digest = codec.digest(f"{previous}:{text}")
+    return Chunk(digest=digest, previous_id=previous or None, content=zlib.compress(text.encode(), 1))
+
+
+def _remember(known: Sequence[tuple[codec.FrozenList, codec.Track]]) -> None:
+    """The chunks are committed: later snapshots may refer to them."""
+    for value, track in known:
+        value.track = track
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The whole state at a checkpoint; raises CheckpointDamaged where it does not match its digest."""
-    deltas = []
-    at: Checkpoint = checkpoint
-    while not at.is_snapshot:
-        deltas.append(at.body)
-        assert at.parent is not None  # checkpoint_delta_has_parent
-        at = at.parent
+    """The whole state at a checkpoint, read-only (a `codec.State`); raises CheckpointDamaged where it does not match its digest."""
+    if checkpoint.schema_version > SCHEMA_VERSION:
+        raise CheckpointDamaged(f"{checkpoint.shown_id} was written by a newer version of Waystation. Nothing was resumed from it.")
     try:
-        state: dict[str, Any] = at.body
-        for delta in reversed(deltas):
-            state = codec.apply(state, delta)
-        intact = codec.digest(codec.encode(state)) == checkpoint.digest
-    except (TypeError, KeyError, AttributeError):  # a body of another shape than we write
+        state, checkpoint.behind = _unfold(checkpoint)
+        found = codec.state_digest(state) if checkpoint.schema_version > 1 else codec.digest(codec.encode(state))
+        intact = found == checkpoint.digest
+    except MISSHAPEN:
         intact = False
     if not intact:
         raise CheckpointDamaged(
             f"{checkpoint.shown_id} does not match its digest; its stored bytes were changed. Nothing was resumed from it."
         )
     return state
+
+
+def _unfold(checkpoint: Checkpoint) -> tuple[codec.State, int]:
+    """The state, and the bytes of the deltas that led to it."""
+    body = json.loads(checkpoint.body) if isinstance(checkpoint.body, codec.Text) else checkpoint.body
+    if checkpoint.is_snapshot:
+        return _whole(checkpoint.schema_version, body), 0
+    *between, (_, version, whole) = _lineage(checkpoint)
+    state = _whole(version, json.loads(whole))
+    for _, _, text in reversed(between):
+        state = codec.apply(state, json.loads(text))
+    return codec.apply(state, body), checkpoint.size + sum(len(text) for _, _, text in between)
+
+
+def _lineage(checkpoint: Checkpoint) -> list[tuple[bool, int, str]]:
+    """`is_snapshot`, `schema_version` and `body` of the checkpoints that this one builds on: from its parent to the nearest snapshot."""
+    sql = """
+        WITH RECURSIVE lineage (parent_id, is_snapshot, schema_version, body, place) AS (
+            SELECT parent_id, is_snapshot, schema_version, body, 1 FROM checkpoints_checkpoint WHERE id = %s
+            UNION ALL
+            SELECT older.parent_id, older.is_snapshot, older.schema_version, older.body, place + 1
+            FROM lineage JOIN checkpoints_checkpoint AS older ON older.id = lineage.parent_id
+            WHERE NOT lineage.is_snapshot AND place < %s
+        )
+        SELECT is_snapshot, schema_version, body FROM lineage ORDER BY place"""
+    key = Checkpoint._meta.pk.get_db_prep_value(checkpoint.parent_id, connection)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [key, checkpoint.depth])
+        return [(bool(is_snapshot), version, body) for is_snapshot, version, body in cursor.fetchall()]
+
+
+def _whole(version: int, body: Any) -> codec.State:
+    """The state that a snapshot holds."""
+    if version == 1:
+        return codec.state(body)
+    state = body["state"]
+    if long := body.get("long"):
+        texts = _chunks({tip: count for _, tip, count in long})
+        for path, tip, count in long:
+            holder = _holder(state, path)
+            holder[path[-1]] = codec.grow(codec.sealed(texts[tip], tip=tip, chunks=count), holder[path[-1]])
+    return codec.state(state)
+
+
+def _chunks(counts: Mapping[str, int]) -> dict[str, str]:
+    """Last chunk → the text of its list, for as many chunks as a list has."""
+    sql = f"""
+        WITH RECURSIVE chain (tip, previous_id, content, place) AS (
+            SELECT digest, previous_id, content, 1 FROM checkpoints_chunk WHERE digest IN ({", ".join(["%s"] * len(counts))})
+            UNION ALL
+            SELECT tip, older.previous_id, older.content, place + 1
+            FROM chain JOIN checkpoints_chunk AS older ON older.digest = chain.previous_id
+            WHERE place < %s
+        )
+        SELECT tip, place, content FROM chain ORDER BY place DESC"""  # noqa: S608  # marks only
+    texts: dict[str, list[str]] = {tip: [] for tip in counts}
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [*counts, max(counts.values())])
+        for tip, place, content in cursor.fetchall():
+            if place <= counts[tip]:
+                texts[tip].append(zlib.decompress(content).decode())
+    return {tip: ",".join(found) for tip, found in texts.items()}
 
 
 def put_blob(content: bytes) -> str:

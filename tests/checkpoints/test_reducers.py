@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+from contextlib import suppress
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints.reducers import REDUCERS, MergeFailed, apply
@@ -57,10 +59,9 @@ def test_an_ephemeral_key_is_gone_after_the_next_step():
 @given(STATES, STATES, RULES)
 def test_nothing_that_was_there_is_changed_in_place_and_the_result_is_json(state, update, rules):
     before = copy.deepcopy((state, update))
-    try:
+    merged: dict[str, Any] = {}
+    with suppress(MergeFailed):
         merged = apply(state, update, rules)
-    except MergeFailed:
-        merged = {}
     assert (state, update) == before
     assert json.loads(json.dumps(merged)) == merged
 
@@ -68,3 +69,32 @@ def test_nothing_that_was_there_is_changed_in_place_and_the_result_is_json(state
 @given(STATES, STATES, STATES)
 def test_without_rules_the_last_writer_of_a_key_wins(state, first, second):
     assert apply(apply(state, first, {}), second, {}) == {**state, **first, **second}
+
+
+def test_messages_keep_their_places_however_they_come():
+    """The places that a list hands on to the next one are true for both."""
+    rules = {"m": "upsert_by_id"}
+    first = apply({}, {"m": [{"id": 1}, {"id": 2}]}, rules)
+    second = apply(first, {"m": [{"id": 3}, {"id": 3, "text": "a"}]}, rules)
+    other = apply(first, {"m": [{"id": 4}, {"id": 3}]}, rules)
+    assert apply(second, {"m": {"id": 3, "text": "b"}}, rules)["m"] == [{"id": 1}, {"id": 2}, {"id": 3, "text": "b"}]
+    assert apply(other, {"m": {"id": 3, "text": "c"}}, rules)["m"] == [{"id": 1}, {"id": 2}, {"id": 4}, {"id": 3, "text": "c"}]
+    assert apply(first, {"m": {"id": 3}}, rules)["m"] == [{"id": 1}, {"id": 2}, {"id": 3}]
+
+
+@pytest.mark.parametrize("old", [[{}], [1], [{"id": []}]])
+def test_messages_that_are_none_name_the_key(old):
+    with pytest.raises(MergeFailed, match=r"state\.key"):
+        apply({"key": old}, {"key": {"id": 1}}, {"key": "upsert_by_id"})
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(0, 6), max_size=4), max_size=8))
+def test_messages_by_id_are_as_a_plain_fold_has_them(batches):
+    state: dict[str, Any] = {"m": []}
+    plain: dict[int, Any] = {}
+    for number, batch in enumerate(batches):
+        items = [{"id": key, "n": number} for key in batch]
+        state = apply(state, {"m": items}, {"m": "upsert_by_id"})
+        plain |= {item["id"]: item for item in items}
+    assert state["m"] == list(plain.values())
