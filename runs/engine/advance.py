@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import random
 import threading
@@ -139,7 +138,7 @@ def _call(held: Held, step: FrozenStep) -> Outcome | Exception:
     try:
         with context.opened(held, step) as opened:
             function = find(step["function"])
-            outcome = timed.call(held, step.get("timeout"), lambda: function(copy.deepcopy(held.state), opened))
+            outcome = timed.call(held, step.get("timeout"), lambda: function(held.state, opened))
         return _checked(held, sequence.conclude(held.steps, step["name"], outcome))
     except Stopped:
         raise

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection, models, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models, transaction
 from django.utils import timezone
 
 from checkpoints import live, log
@@ -91,7 +91,8 @@ def _checkpoint_part(checkpoint: Checkpoint | None) -> tuple[str, str, list[Any]
     if checkpoint is None:
         return "", "", []
     fields: Sequence[Any] = checkpoint._meta.concrete_fields
-    values = [field.get_db_prep_save(field.pre_save(checkpoint, True), connection) for field in fields]
+    database = connections[DEFAULT_DB_ALIAS]  # itself: Django's `connection` is a proxy that looks it up once per column
+    values = [field.get_db_prep_save(field.pre_save(checkpoint, True), database) for field in fields]
     names, marks = ", ".join(field.column for field in fields), ", ".join(["%s"] * len(fields))
     kept = f"kept AS (INSERT INTO checkpoints_checkpoint ({names}) SELECT {marks} WHERE EXISTS (SELECT 1 FROM held)),"  # noqa: S608
     return kept, ", head_id = %s", values

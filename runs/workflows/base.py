@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 State = dict[str, Any]
-"""A run's state: a JSON object. Keys are the workflow's own, beside `revision_feedback` (the reviewer's latest words, or "")."""
+"""A run's state: a JSON object. Keys are the workflow's own, beside `revision_feedback` (the reviewer's latest words, or "").
+
+A step gets it read-only, at any depth: it reads and copies (`copy.deepcopy(state["plan"])` is ordinary again), and says what changes in
+the update it returns. An attempt to change it raises TypeError."""
 
 
 class StepFailed(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import logging
 
@@ -165,19 +166,40 @@ def test_one_damaged_order_does_not_keep_the_sweep_from_the_others(make_order):
     assert (sound.latest_run_id, "steps") in recovery.take_back(now=timezone.now())
 
 
-def test_a_step_that_changes_its_state_in_place_spoils_nothing(order_that):
-    """F14: what it changed without saying so is not kept; what it returned is, and can be loaded."""
-
-    def careless(state, context):
-        state["drafts"].append("second")
-        state["decided"]["x"] = "unsaid"
-        return Go(update={"drafts": state["drafts"]})
-
-    order = drive(order_that(careless))
-    assert order.status == "completed"
+@pytest.mark.parametrize("change", [lambda state: state["drafts"].append("x"), lambda state: state["decided"].update(x="unsaid")])
+def test_a_step_that_changes_its_state_in_place_fails_with_words_that_help(order_that, change):
+    """F14: nothing is kept that was not said, and the state before the step is as it was."""
+    order = drive(order_that(lambda state, context: Go(update={"n": change(state)})))
+    assert (order.status, order.latest_run.failure_code) == ("failed", "step_error")
+    assert "the state is read-only; return an update" in order.latest_run.error
     state = state_of(order)
-    assert state["drafts"] == ["first", "second"]
+    assert state["drafts"] == ["first"]
     assert state["decided"] == {}
+
+
+def test_a_step_may_change_a_copy_and_return_what_it_was_handed(order_that):
+    """F14."""
+
+    def careful(state, context):
+        mine = copy.deepcopy(state)
+        mine["drafts"].append("second")
+        return Go(update={**mine, "kept": state["drafts"]})
+
+    state = state_of(drive(order_that(careful)))
+    assert (state["drafts"], state["kept"]) == (["first", "second"], ["first"])
+
+
+def test_what_a_step_changes_after_it_has_returned_is_not_kept(order_that):
+    """F14: the worker holds values of its own."""
+    returned = {"drafts": ["mine"]}
+
+    def generous(state, context):
+        if context.step == "execute" and context.loop_num == 1:
+            return Go(update=returned, to="execute")
+        returned["drafts"].append("too late")
+        return Go()
+
+    assert state_of(drive(order_that(generous)))["drafts"] == ["mine"]
 
 
 @pytest.mark.parametrize("nonsense", [None, {"update": 1}, "done", Go])
