@@ -13,6 +13,7 @@ from hitl import services
 from hitl.models import Decision, Via
 from runs.engine.advance import advance
 from runs.models import Pause, Run
+from runs.states import PENDING, RUNNING
 from tests.conftest import fresh
 from tests.databases import rows
 from tests.hitl.test_pages import text, url
@@ -73,7 +74,7 @@ def test_a_child_at_work_shows_its_step(page, crew):
     order = crew([sub("one"), sub("two")])
     [(child, _)] = advance(order.latest_run_id, budget=60)
     assert "waits for a worker" in listed(text(page.get(url(order))))
-    Run.objects.filter(pk=child).move({"pending"}, "running", lease_until=timezone.now(), lease_owner="x:1")
+    Run.objects.filter(pk=child).move({PENDING}, RUNNING, lease_until=timezone.now(), lease_owner="x:1")
     shown = text(page.get(url(order)))
     assert "Running" in listed(shown)
     assert "Play" in listed(shown)
