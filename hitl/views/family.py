@@ -112,12 +112,12 @@ def current_step(run: Run) -> str:
     return head.node_id if run.status == PAUSED else head.next_step or head.node_id
 
 
-def waiting_for(run: Run | None) -> dict[str, int] | None:
-    """How many child runs a run waits for, has started, and has seen end; None where it waits for none."""
+def waiting_for(run: Run | None) -> dict[str, Any] | None:
+    """At which step a run waits for how many child runs, how many it has started and seen end; None where it waits for none."""
     if run is None or not run.awaited or run.thread.head is None:
         return None
     started = len(run.thread.head.metadata.get("gather", {}).get("children", []))
-    return {"awaited": run.awaited, "started": started, "ended": max(0, started - run.awaited)}
+    return {"step": run.thread.head.node_id, "awaited": run.awaited, "started": started, "ended": max(0, started - run.awaited)}
 
 
 def choose(pauses: Sequence[Pause], wanted: str) -> tuple[Pause | None, str]:
