@@ -20,6 +20,43 @@ class DecisionForm(forms.Form):
     revision = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
 
 
+class ThreadForm(forms.Form):
+    title = forms.CharField(max_length=200, label="What it is about")
+    team = forms.ModelChoiceField(
+        Group.objects.none(), required=False, empty_label="Only me", help_text="Its members see the thread and may answer."
+    )
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer_teams(self, user)
+
+
+class MessageForm(forms.Form):
+    """What is said on a thread; the first message chooses the template of its runs."""
+
+    template = forms.ChoiceField(help_text="The steps that a message on this thread goes through.")
+    text = forms.CharField(max_length=MAX_FEEDBACK, label="Message", widget=forms.Textarea(attrs={"rows": 3}))
+
+    def __init__(self, *args: Any, first: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        template = self.fields["template"]
+        assert isinstance(template, forms.ChoiceField)
+        if first:
+            fitting = Template.objects.current().filter(needs_repository=False).order_by("title")
+            template.choices = [(one.slug, one.title) for one in fitting]
+        else:
+            del self.fields["template"]
+
+
+def offer_teams(form: forms.Form, user: User) -> None:
+    """Let the field `team` offer the person's own; without one there is nothing to choose."""
+    team = form.fields["team"]
+    assert isinstance(team, forms.ModelChoiceField)
+    team.queryset = user.groups.order_by("name")
+    if not team.queryset.exists():
+        del form.fields["team"]
+
+
 class WorkOrderForm(forms.Form):
     """The fields of every work order, and those of the template's input schema under names that start with `input.`."""
 
@@ -41,11 +78,7 @@ class WorkOrderForm(forms.Form):
     def __init__(self, *args: Any, template: Template, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.schema: dict[str, Any] = template.input_schema or {}
-        team = self.fields["team"]
-        assert isinstance(team, forms.ModelChoiceField)
-        team.queryset = user.groups.order_by("name")
-        if not team.queryset.exists():
-            del self.fields["team"]
+        offer_teams(self, user)
         if not template.needs_repository:
             del self.fields["repository_url"]
         required = set(self.schema.get("required", []))

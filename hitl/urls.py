@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from hitl.views import inbox, orders
+from hitl.views import inbox, orders, pauses, threads
 
 app_name = "hitl"
 urlpatterns = [
@@ -13,6 +13,12 @@ urlpatterns = [
     path("work-orders/<wo:order_id>/cancel", orders.order_cancel, name="order_cancel"),
     path("work-orders/<wo:order_id>/suspend", orders.order_suspend, name="order_suspend"),
     path("work-orders/<wo:order_id>/retry", orders.order_retry, name="order_retry"),
-    path("pauses/<pse:pause_id>/decide", orders.decide, name="decide"),
-    path("pauses/<pse:pause_id>/patch", orders.pause_patch, name="pause_patch"),
+    path("threads/", threads.thread_list, name="threads"),
+    path("threads/<thr:thread_id>/", threads.thread, name="thread"),
+    path("threads/<thr:thread_id>/say", threads.thread_say, name="thread_say"),
+    path("threads/<thr:thread_id>/resume", threads.thread_resume, name="thread_resume"),
+    path("threads/<thr:thread_id>/cancel", threads.thread_cancel, name="thread_cancel"),
+    path("pauses/<pse:pause_id>/decide", pauses.decide, name="decide"),
+    path("pauses/<pse:pause_id>/cancel", pauses.pause_cancel, name="pause_cancel"),
+    path("pauses/<pse:pause_id>/patch", pauses.pause_patch, name="pause_patch"),
 ]

@@ -11,6 +11,8 @@ from django.utils.safestring import SafeString
 
 from checkpoints import ids
 from hitl import markdown as md
+from hitl.views.common import home_of, place_of
+from runs.models import Pause, Run
 
 register = template.Library()
 
@@ -47,6 +49,18 @@ def short_id(shown_id: str) -> str:
     """`ckpt_01k…f3`: enough to tell two apart in a list; the whole is in the title."""
     prefix, _, rest = shown_id.partition("_")
     return f"{prefix}_{rest[:4]}…{rest[-4:]}" if len(rest) > 10 else shown_id
+
+
+@register.filter
+def place(pause: Pause) -> str:
+    """The address of a question, on the page of its order or thread."""
+    return place_of(pause)
+
+
+@register.filter
+def home(run: Run) -> str:
+    """The address of the page of a run's order or thread."""
+    return home_of(run)
 
 
 @register.filter

@@ -13,6 +13,8 @@ from hitl.views.common import person
 from runs.models import Pause
 
 SHOWN = 100
+WHOSE = ("run__work_order", "run__thread__team", "run__thread__owner", "run__definition", "run__parent")
+"""Whose question it is: an order's, a child run's, a thread's."""
 
 
 @require_safe
@@ -21,9 +23,9 @@ def inbox(request: HttpRequest) -> HttpResponse:
     """The inbox; with `?live` only the part that changes."""
     mine = Thread.objects.visible_to(person(request))
     context = {
-        "waiting": Pause.objects.open().visible_to(person(request)).shown().order_by("id")[:SHOWN],
+        "waiting": Pause.objects.open().visible_to(person(request)).shown().select_related(*WHOSE).order_by("id")[:SHOWN],
         "history": Decision.objects.filter(pause__run__thread__in=mine)
-        .select_related("decided_by", "pause__run__work_order")
+        .select_related("decided_by", *(f"pause__{name}" for name in WHOSE))
         .order_by("-id")[:30],
     }
     return render(request, "hitl/_inbox.html" if "live" in request.GET else "hitl/inbox.html", context)

@@ -1,4 +1,4 @@
-"""Work orders: list, new, the page of one, and the answers given on it."""
+"""Work orders: list, new, and the page of one."""
 
 from __future__ import annotations
 
@@ -12,21 +12,18 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints import ids, store
-from checkpoints.models import Blob, Event, EventKind
-from hitl import patches, services
-from hitl.forms import DecisionForm, WorkOrderForm
-from hitl.models import Decision, Via
+from hitl import services
+from hitl.forms import WorkOrderForm
+from hitl.models import Via
+from hitl.views import family
 from hitl.views.common import person
 from runs import services as runs
-from runs.models import Pause, Template, WorkOrder
+from runs.models import Template, WorkOrder
 from runs.services import InputInvalid, OrdersStopped
 from runs.states import RunEnded, RunStatus
 from runs.steps.sources import BadSource
-from runs.workflows import sequence
-from runs.workflows.sequence import REVISE
 
 PAGE = 30
-TIMELINE = 200
 TERMINAL = {"completed", "failed"}
 
 
@@ -87,123 +84,35 @@ def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | N
 @require_safe
 @login_required
 def order(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
-    """The page of one work order; with `?live` only the part that changes."""
+    """The page of one work order; `?pause=<id>` chooses among its open questions, `?live` gives only the part that changes."""
     order = _find(order_id, request)
-    return render(request, "hitl/_order_live.html" if "live" in request.GET else "hitl/order.html", page_of(order))
+    context = page_of(order, wanted=request.GET.get("pause", ""))
+    return render(request, "hitl/_order_live.html" if "live" in request.GET else "hitl/order.html", context)
 
 
-def page_of(order: WorkOrder, *, form: DecisionForm | None = None, problem: str = "") -> dict[str, Any]:
-    """All that the work-order page shows."""
-    pause = services.open_pause(order)
-    files, hidden, damage = _patch_of(pause)
-    events = list(Event.objects.filter(thread=order.thread_id).exclude(kind=EventKind.STREAMING_CHUNK).order_by("-seq")[:TIMELINE])
-    last = Decision.objects.select_related("decided_by", "pause").filter(pause__run__thread=order.thread_id).order_by("-id").first()
-    rerun = bool(
-        last
-        and last.action == REVISE
-        and not pause
-        and order.status in {"pending", "running"}
-        and order.current_step == last.pause.ways.get(REVISE)
-    )
+def page_of(order: WorkOrder, *, wanted: str = "", **answer: Any) -> dict[str, Any]:
+    """All that the work-order page shows. `wanted` and `answer` are as for `family.card_of`."""
+    run, pauses = order.latest_run, services.open_pauses(order)
+    below = family.family_of(run)
     return {
         "order": order,
-        "pause": pause,
-        "form": form or DecisionForm(),
-        "problem": problem or damage,
-        "files": files,
-        "hidden_lines": hidden,
-        "ways": _ways(order, pause) if pause else [],
-        "leads": _leads(order, pause) if pause else {},
+        **family.card_of(pauses, wanted, **answer),
+        **family.rerunning_of(run, below, pauses),
+        **family.story_of(order.thread_id),
         "steps": progress(order),
-        "timeline": [event for event in events if event.kind != EventKind.LOG],
-        "log": [event for event in reversed(events) if event.kind == EventKind.LOG],
-        "rerunning": order.current_step if rerun else "",
-        "feedback": last.feedback if rerun and last else "",
+        "members": family.members_of(run, below, pauses),
+        "waiting_for": family.waiting_for(run),
         "seq": order.thread.last_seq,
         "terminal": order.status in TERMINAL,
-        "may_cancel": order.status in {"pending", "running"},
-        "may_retry": order.latest_run is not None and order.latest_run.status == RunStatus.FAILED,
+        "may_cancel": order.status in {"pending", "running"} or order.gathering,
+        "may_suspend": order.status in {"pending", "running"},
+        "suspended_by": family.suspended_by([run, *below] if run else []),
+        "may_retry": run is not None and run.status == RunStatus.FAILED,
     }
 
 
-def _patch_of(pause: Pause | None) -> tuple[list[patches.FileDiff], int, str]:
-    """The patch by file, its lines that are left out, and what is wrong where it cannot be read."""
-    if pause is None or not pause.patch_digest:
-        return [], 0, ""
-    try:
-        return *patches.parse(store.get_blob(pause.patch_digest).decode("utf-8", "replace")), ""
-    except (store.CheckpointDamaged, Blob.DoesNotExist) as error:
-        return [], 0, f"The patch cannot be shown: {error}. Do not approve what you cannot see."
-
-
-def _leads(order: WorkOrder, pause: Pause) -> dict[str, str]:
-    """Answer → the title of the step it leads to; empty where it leads to the end."""
-    titles = {step["name"]: step["title"] for step in order.definition.steps}
-    return {name: titles.get(to, "") for name, to in pause.ways.items()}
-
-
-def _ways(order: WorkOrder, pause: Pause) -> list[dict[str, str]]:
-    """The answers that the template adds, and where each leads."""
-    names = {step["name"]: step["title"] for step in order.definition.steps}
-    return [
-        {"name": name, "label": pause.labels[name], "to": names.get(to, "the end")}
-        for name, to in pause.ways.items()
-        if name in pause.labels
-    ]
-
-
 def progress(order: WorkOrder) -> list[dict[str, str]]:
-    """The steps and the pauses between them, each `done`, `now`, `failed` or `todo`."""
-    current, status = order.current_step, order.status
-    parts: list[dict[str, str]] = []
-    state = "done" if current else "todo"
-    for step in order.definition.steps:
-        here = step["name"] == current and status != "completed"
-        if here:
-            state = "todo"
-        work = ("done" if status == "paused" else "failed" if status == "failed" else "now") if here else state
-        parts.append({"title": step["title"], "state": work})
-        if step["pause_after"]:
-            waits = "now" if here and status == "paused" else state
-            parts.append(
-                {
-                    "title": sequence.HEADINGS.get(step["pause_phase"], "Answer").removeprefix("Waiting for "),
-                    "state": waits,
-                    "person": "yes",
-                }
-            )
-    return parts
-
-
-@require_POST
-@login_required
-def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
-    """Answer a question from its page; a second answer gets a calm page that names the first."""
-    form = DecisionForm(request.POST)
-    pause = Pause.objects.visible_to(person(request)).shown().filter(pk=pause_id).first()
-    if pause is None or pause.run.work_order is None:
-        raise Http404("There is no such question.")
-    order_id = pause.run.work_order.pk
-    if not form.is_valid():
-        return _again(request, order_id, form, "Nothing was decided: the answer was incomplete.", 400)
-    try:
-        services.decide(
-            pause_id,
-            action=form.cleaned_data["action"],
-            by=person(request),
-            via=Via.PAGE,
-            feedback=form.cleaned_data["feedback"],
-            revision=form.cleaned_data["revision"],
-        )
-    except services.AnswerInvalid as error:
-        return _again(request, order_id, form, str(error), 422)
-    except (services.AlreadyAnswered, services.RevisionMismatch, store.CheckpointDamaged) as error:
-        return _again(request, order_id, form, str(error), 409)
-    return redirect("hitl:order", order_id)
-
-
-def _again(request: HttpRequest, order_id: uuid.UUID, form: DecisionForm, problem: str, status: int) -> HttpResponse:
-    return render(request, "hitl/order.html", page_of(_find(order_id, request), form=form, problem=problem), status=status)
+    return family.progress_of(order.definition, order.current_step, order.status, gathers=order.gathering)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -216,7 +125,7 @@ def order_cancel(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     try:
         services.cancel_order(order.pk, by=person(request), via=Via.PAGE)
     except (RunEnded, services.AlreadyAnswered) as error:
-        return _again(request, order_id, DecisionForm(), str(error), 409)
+        return render(request, "hitl/order.html", page_of(_find(order_id, request), problem=str(error)), status=409)
     return redirect("hitl:order", order_id)
 
 
@@ -229,23 +138,6 @@ def order_retry(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     except (RunEnded, store.CheckpointDamaged) as error:
         messages.info(request, str(error))
     return redirect("hitl:order", order_id)
-
-
-@require_safe
-@login_required
-def pause_patch(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
-    """The whole patch under review, as text."""
-    pause = Pause.objects.visible_to(person(request)).filter(pk=pause_id).first()
-    if pause is None or not pause.patch_digest:
-        raise Http404("There is no such patch.")
-    try:
-        content = store.get_blob(pause.patch_digest)
-    except (store.CheckpointDamaged, Blob.DoesNotExist) as error:
-        raise Http404(f"The patch cannot be shown: {error}.") from error
-    response = HttpResponse(content, content_type="text/plain; charset=utf-8")
-    response["X-Content-Type-Options"] = "nosniff"
-    response["Content-Disposition"] = f'inline; filename="{pause.shown_id}.patch"'
-    return response
 
 
 @require_POST

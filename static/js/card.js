@@ -6,7 +6,7 @@ let showAnswer = () => false;
 /** `show(html)` shows the page that answered a decision and tells whether it was one. */
 export const onAnswer = (show) => { showAnswer = show; };
 
-const draftKey = () => `draft:${document.querySelector("[data-order]").dataset.order}`;
+const draftKey = (node) => `draft:${node.closest("[data-run]").dataset.run}`; // each run that asks has its own words
 const find = (name) => document.querySelector(`[data-${name}]`);
 
 /** Bring what is inside `root` to life. */
@@ -60,8 +60,8 @@ function mountRevision(button, textarea) {
   };
   button.addEventListener("click", toggle);
   button.addEventListener("keydown", (event) => event.key === " " && toggle(event));
-  textarea.value ||= sessionStorage.getItem(draftKey()) ?? "";
-  textarea.addEventListener("input", () => sessionStorage.setItem(draftKey(), textarea.value));
+  textarea.value ||= sessionStorage.getItem(draftKey(textarea)) ?? "";
+  textarea.addEventListener("input", () => sessionStorage.setItem(draftKey(textarea), textarea.value));
   textarea.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) panel.requestSubmit(panel.querySelector(".submit"));
     if (event.key === "Escape") { set(false); button.focus(); }
@@ -75,12 +75,13 @@ async function send(event) {
   if (form.closest("[aria-busy=true]")) return;
   const article = form.closest("[data-pause]");
   const body = new URLSearchParams(new FormData(form, event.submitter)); // before anything is disabled
+  const key = draftKey(form);
   const free = busy(event.submitter, article);
   let answered = false, sent = false;
   try {
     const response = await fetch(form.getAttribute("action"), { method: "POST", body, credentials: "same-origin" });
     sent = true;
-    if (response.ok) sessionStorage.removeItem(draftKey());
+    if (response.ok) sessionStorage.removeItem(key);
     answered = showAnswer(await response.text());
   } catch { /* told below */ }
   free();

@@ -1,4 +1,4 @@
-/** The page of a work order: news from the socket, HTML from the page. */
+/** The page of a work order or a thread: news from the socket, HTML from the page. */
 
 import * as card from "./card.js";
 import { poll, watch } from "./live.js";
@@ -6,7 +6,8 @@ import { announce, setState } from "./page.js";
 import { tell } from "./time.js";
 
 const PAUSE = 120; // events come in bursts: one fetch for all of them
-const root = document.querySelector("[data-order]");
+const GATHERING = 5_000; // what child runs do is told on threads of their own; this page listens to one
+const root = document.querySelector("[data-page]");
 let stopWatch = () => {}, stopPoll = null, timer = 0, fetching = false, again = false;
 
 /** Swap what changed between this page and another rendering of it. An unchanged card stays as it is: somebody may be typing in it. */
@@ -17,19 +18,33 @@ function show(fresh) {
     if (!next || isSame(old, next)) continue;
     const isCard = old.dataset.live === "card";
     const hadFocus = isCard && old.contains(document.activeElement);
+    const typing = old.contains(document.activeElement) ? document.activeElement.name : "";
+    keepText(old, next);
     const scroller = old.closest("[data-scroller]");
     const atEnd = scroller && scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 8;
     old.replaceWith(next);
     if (atEnd) scroller.scrollTop = scroller.scrollHeight;
+    card.mount(next);
     if (isCard) {
-      card.mount(next);
       const heading = next.querySelector("h2");
-      announce(heading.textContent.trim());
+      if (!heading) continue;
+      announce([next.querySelector("[data-whose]"), heading].map((part) => part?.textContent.trim() ?? "").join(" ").trim());
       if (hadFocus) heading.focus();
-    }
+    } else if (typing) next.querySelector(`textarea[name="${typing}"]`)?.focus();
   }
-  Object.assign(root.dataset, { seq: fresh.dataset.seq, terminal: fresh.dataset.terminal });
+  if (fresh.dataset.page !== root.dataset.page) history.replaceState(null, "", fresh.dataset.page);
+  const { seq, terminal, page, gathers } = fresh.dataset;
+  Object.assign(root.dataset, { seq, terminal, page, gathers });
   if (root.dataset.terminal === "true") end();
+}
+
+/** Words that wait to be sent move into the form that replaces theirs. A card's are kept by card.js, for its run. */
+function keepText(old, next) {
+  if (old.dataset.live === "card") return;
+  for (const typed of old.querySelectorAll("textarea")) {
+    const field = next.querySelector(`textarea[name="${typed.name}"]`);
+    if (field) field.value ||= typed.value;
+  }
 }
 
 const isSame = (old, next) => (old.dataset.key ? old.dataset.key === next.dataset.key : old.isEqualNode(next));
@@ -43,7 +58,9 @@ async function refresh() {
   if (fetching) { again = true; return; }
   fetching = true;
   try {
-    const response = await fetch(`${root.dataset.page}?live`, { credentials: "same-origin" });
+    const url = new URL(root.dataset.page, location.href); // it may choose a question already
+    url.searchParams.set("live", "");
+    const response = await fetch(url, { credentials: "same-origin" });
     if (response.ok) {
       const fresh = read(await response.text());
       if (fresh) show(fresh);
@@ -54,7 +71,7 @@ async function refresh() {
   }
 }
 
-const read = (html) => new DOMParser().parseFromString(html, "text/html").querySelector("[data-order]");
+const read = (html) => new DOMParser().parseFromString(html, "text/html").querySelector("[data-page]");
 
 function onState(state) {
   if (state === "live") {
@@ -64,8 +81,7 @@ function onState(state) {
   } else if (state === "reconnecting") {
     if (stopPoll) return; // its own answers say how it stands
     setState("reconnecting");
-    const url = `/api/v1/work-orders/${root.dataset.order}/pause-state`;
-    stopPoll = poll(url, { onNews: refreshSoon, onAnswer: (ok) => setState(ok ? "polling" : "reconnecting") });
+    stopPoll = poll(root.dataset.poll, { onNews: refreshSoon, onAnswer: (ok) => setState(ok ? "polling" : "reconnecting") });
   } else {
     end();
   }
@@ -105,3 +121,4 @@ scroller.scrollTop = scroller.scrollHeight;
 card.mount(root);
 card.onAnswer(showAnswer);
 start();
+setInterval(() => { if (root.dataset.gathers === "true" && !document.hidden) refreshSoon(); }, GATHERING);

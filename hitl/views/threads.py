@@ -1,0 +1,320 @@
+"""Threads without a work order: list, new, the page of one, and what is said on it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Exists, OuterRef, Subquery
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.http import quote_etag
+from django.views.decorators.http import condition, require_http_methods, require_POST, require_safe
+
+from checkpoints import ids, reducers, store
+from checkpoints.models import Checkpoint, Thread
+from hitl import services
+from hitl import threads as doors
+from hitl.forms import MessageForm, ThreadForm
+from hitl.models import Via
+from hitl.threads import Said
+from hitl.views import family
+from hitl.views.common import home_of, person, place_of
+from runs import threads as turns
+from runs.definitions import TemplateNotFound
+from runs.models import Pause, Run, Template
+from runs.services import InputInvalid, PauseClosed
+from runs.states import FAILED, LIVE, RunEnded
+from runs.threads import NothingToResume, ThreadBusy, Turn
+from runs.workflows.sequence import APPROVE, CANCEL, REVISE
+
+PAGE = 30
+RUNS = 30
+MESSAGES = 200
+
+TAKEN = {
+    APPROVE: "Taken as approval.",
+    REVISE: "Sent back with your feedback.",
+    CANCEL: "Taken as rejection: the run was cancelled.",
+}
+BECAME = {
+    "started": "A new run began.",
+    "resumed": "The failed run goes on where it stopped.",
+    "asked": "Nothing was decided; the question was put once more.",
+    "following": "A run is at work already.",
+}
+REFUSED: dict[type[Exception], int] = {
+    TemplateNotFound: 404,
+    services.AlreadyAnswered: 409,
+    services.RevisionMismatch: 409,
+    services.SeveralQuestions: 409,
+    services.NotPaused: 409,
+    PauseClosed: 409,
+    ThreadBusy: 409,
+    NothingToResume: 409,
+    RunEnded: 409,
+    store.CheckpointDamaged: 409,
+    services.AnswerInvalid: 422,
+    InputInvalid: 422,
+    reducers.MergeFailed: 422,
+}
+"""What the services answer in words, and its status: each is a notice on the page."""
+REFUSALS = tuple(REFUSED)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def thread_list(request: HttpRequest) -> HttpResponse:
+    """Newest first, `?before=<id>` gives the next page; POST opens a thread."""
+    form = ThreadForm(request.POST or None, user=person(request))
+    if request.method == "POST" and form.is_valid():
+        thread = turns.open_thread(by=person(request), title=form.cleaned_data["title"], team=form.cleaned_data.get("team"))
+        return redirect("hitl:thread", thread.pk)
+    threads = _own(request)
+    if before := request.GET.get("before"):
+        try:
+            threads = threads.filter(pk__lt=ids.parse("thr", before))
+        except ValueError as error:
+            raise Http404(str(error)) from error
+    found = list(threads[: PAGE + 1])
+    context = {
+        "threads": _with_runs(found[:PAGE]),
+        "next_before": found[PAGE - 1].shown_id if len(found) > PAGE else "",
+        "form": form,
+    }
+    return render(request, "hitl/threads.html", context, status=422 if form.errors else 200)
+
+
+def _own(request: HttpRequest) -> Any:
+    """Threads that stand for themselves: no work order's, no child run's."""
+    newest = Run.objects.filter(thread=OuterRef("pk")).order_by("-id")
+    child = Run.objects.filter(thread=OuterRef("pk"), parent__isnull=False)
+    mine = Thread.objects.visible_to(person(request)).filter(~Exists(child), work_order__isnull=True)
+    return mine.select_related("owner", "team").annotate(newest=Subquery(newest.values("pk")[:1])).order_by("-id")
+
+
+def _with_runs(threads: list[Any]) -> list[dict[str, Any]]:
+    """Each thread with its latest run and where that stands."""
+    runs = Run.objects.select_related("definition").in_bulk([thread.newest for thread in threads if thread.newest])
+    asking = {run.pk for run in runs.values() if run.awaited and _asks(run)}
+    return [
+        {"thread": thread, "run": (run := runs.get(thread.newest)), "status": status_of(run, asks=bool(run and run.pk in asking))}
+        for thread in threads
+    ]
+
+
+def _asks(run: Run) -> bool:
+    return Pause.objects.open().filter(run__in=family.family_of(run)).exists()
+
+
+def status_of(run: Run | None, *, asks: bool) -> str:
+    """A thread's status is that of its latest run, which is at work while its child runs are, unless one of them asks."""
+    if run is None:
+        return "new"
+    return str(run.status) if not run.awaited else "paused" if asks else "running"
+
+
+@require_safe
+@login_required
+def thread(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """The page of one thread; with `?live` only the part that changes, with `?seq` only whether there is news."""
+    if "seq" in request.GET:
+        return _news(request, thread_id)
+    thread = find(thread_id, request)
+    return _elsewhere(thread) or show(request, thread, wanted=request.GET.get("pause", ""))
+
+
+def _etag(request: HttpRequest, thread_id: uuid.UUID) -> str | None:
+    found = Thread.objects.visible_to(person(request)).filter(pk=thread_id).values_list("last_seq", flat=True).first()
+    return None if found is None else quote_etag(str(found))
+
+
+@condition(etag_func=_etag)
+def _news(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """For a page whose socket is down: 304 while nothing happened."""
+    return HttpResponse(str(find(thread_id, request).last_seq), content_type="text/plain")
+
+
+def _elsewhere(thread: Thread) -> HttpResponse | None:
+    """The way to the page of what a thread belongs to: its work order, or the run that its child run works for."""
+    if hasattr(thread, "work_order"):
+        return redirect("hitl:order", thread.work_order.pk)
+    run = latest_of(thread)
+    if run is None or (run.parent_id is None and run.work_order_id is None):
+        return None
+    pause = Pause.objects.open().shown().filter(run=run).first()
+    return redirect(place_of(pause) if pause else home_of(run))
+
+
+def show(request: HttpRequest, thread: Thread, *, status: int = 200, message: MessageForm | None = None, **answer: Any) -> HttpResponse:
+    """Render the page; `answer` is as for `family.card_of`."""
+    template = "hitl/_thread_live.html" if "live" in request.GET else "hitl/thread.html"
+    return render(request, template, page_of(thread, message=message, **answer), status=status)
+
+
+def page_of(thread: Thread, *, wanted: str = "", message: MessageForm | None = None, **answer: Any) -> dict[str, Any]:
+    """All that the page of a thread shows."""
+    run = latest_of(thread)
+    below = family.family_of(run)
+    live = [one.pk for one in ([run, *below] if run else []) if one.status in LIVE]
+    pauses = list(Pause.objects.open().shown().filter(run__in=live).order_by("id"))
+    state, damage = _state(thread)
+    answer["problem"] = answer.get("problem", "") or damage
+    alive = run is not None and run.status in LIVE
+    own = any(run is not None and pause.run_id == run.pk for pause in pauses)
+    return {
+        "thread": thread,
+        "run": run,
+        "status": status_of(run, asks=bool(pauses)),
+        "step": family.step_title(run) if run and alive else "",
+        **family.card_of(pauses, wanted, **answer),
+        **family.rerunning_of(run, below, pauses),
+        **family.story_of(thread.pk),
+        "members": family.members_of(run, below, pauses),
+        "waiting_for": family.waiting_for(run),
+        "said": _said(state),
+        "runs": list(Run.objects.filter(thread=thread).select_related("definition").order_by("-id")[:RUNS]),
+        "message": message or MessageForm(first=run is None),
+        "templates": not run and Template.objects.current().filter(needs_repository=False).exists(),
+        "busy": alive and not pauses,
+        "several": len(pauses) > 1,
+        "offer": _offer(state, run),
+        "may_resume": run is not None and run.status == FAILED,
+        "may_cancel": alive and not own,
+        "seq": thread.last_seq,
+    }
+
+
+def latest_of(thread: Thread) -> Run | None:
+    related = Run.objects.select_related("thread__head", "definition", "parent").defer("thread__head__body")
+    return related.filter(thread=thread).order_by("-id").first()
+
+
+def _state(thread: Thread) -> tuple[dict[str, Any], str]:
+    """The latest state, or what is wrong with it."""
+    try:
+        return (store.load(thread.head) if thread.head else {}), ""
+    except store.CheckpointDamaged as error:
+        return {}, f"What was said cannot be shown: {error}."
+
+
+def _said(state: dict[str, Any]) -> list[dict[str, str]]:
+    """The messages of the state, where it holds such: `{"role", "content"}` each."""
+    listed = state.get("messages")
+    if not isinstance(listed, list):
+        return []
+    found = [one for one in listed if isinstance(one, dict) and isinstance(one.get("content"), str) and one["content"].strip()]
+    return [{"role": str(one.get("role", ""))[:40], "content": one["content"]} for one in found][-MESSAGES:]
+
+
+def _offer(state: dict[str, Any], run: Run | None) -> dict[str, Any] | None:
+    """The failed run that could be resumed instead of the latest one, which was told of it (S0-77)."""
+    told = state.get(turns.RESUME_CONTEXT)
+    if run is None or not isinstance(told, dict):
+        return None
+    failed_at = parse_datetime(str(told.get("failed_at", "")))
+    if failed_at is None or failed_at < timezone.now() - turns.OFFERED_FOR:
+        return None
+    return {"checkpoint": str(told.get("checkpoint_id", "")), "failed_at": failed_at, "now": run.status not in LIVE}
+
+
+@require_POST
+@login_required
+def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """Give the thread a message: it answers what is asked, or begins a run."""
+    thread = find(thread_id, request)
+    if elsewhere := _elsewhere(thread):
+        messages.info(request, "Nothing was sent: what this belongs to has a page of its own, which is this one.")
+        return elsewhere
+    message = MessageForm(request.POST, first=latest_of(thread) is None)
+    if not message.is_valid():
+        return show(request, thread, status=422, message=message, problem="Nothing was sent; see below what is missing.")
+    turn = Turn(template=message.cleaned_data.get("template") or "", input={"input": message.cleaned_data["text"]})
+    try:
+        said = doors.say(thread_id, turn, by=person(request), via=Via.PAGE)
+    except REFUSALS as error:
+        return _refused(request, thread_id, error, message=message)
+    messages.info(request, became(said))
+    return redirect("hitl:thread", thread_id)
+
+
+@require_POST
+@login_required
+def thread_resume(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """Take up the run that failed last, or the one that wrote `checkpoint`."""
+    thread = find(thread_id, request)
+    if elsewhere := _elsewhere(thread):
+        return elsewhere
+    run, checkpoint_id = latest_of(thread), None
+    if wanted := request.POST.get("checkpoint"):
+        checkpoint = _checkpoint(thread, wanted)
+        run, checkpoint_id = Run.objects.filter(pk=checkpoint.run_id).first(), checkpoint.pk
+    if run is None:
+        return show(request, thread, status=409, problem="This thread has not run yet, so there is nothing to resume.")
+    try:
+        said = doors.resume(run.pk, by=person(request), via=Via.PAGE, checkpoint_id=checkpoint_id)
+    except REFUSALS as error:
+        return _refused(request, thread_id, error)
+    messages.info(request, became(said))
+    return redirect("hitl:thread", thread_id)
+
+
+def _checkpoint(thread: Thread, shown_id: str) -> Checkpoint:
+    try:
+        return Checkpoint.objects.get(pk=ids.parse("ckpt", shown_id), thread=thread)
+    except (ValueError, Checkpoint.DoesNotExist) as error:
+        raise Http404("This thread has no such checkpoint.") from error
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def thread_cancel(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """GET asks whether you are sure; only POST ends the thread's run."""
+    thread = find(thread_id, request)
+    if elsewhere := _elsewhere(thread):
+        return elsewhere
+    run = latest_of(thread)
+    if request.method != "POST" and run is not None and run.status in LIVE:
+        return render(request, "hitl/thread_cancel.html", {"thread": thread, "run": run})
+    if run is None or request.method != "POST":
+        return show(request, thread, status=409, problem="No run of this thread is alive, so there is nothing to cancel.")
+    try:
+        doors.cancel(run.pk, by=person(request), via=Via.PAGE)
+    except REFUSALS as error:
+        return _refused(request, thread_id, error)
+    return redirect("hitl:thread", thread_id)
+
+
+def became(said: Said) -> str:
+    """In words, what became of a message (C16)."""
+    if said.how == "answered" and said.decision is not None:
+        return TAKEN.get(said.decision.action, "Taken as your answer.")
+    words = BECAME[said.how]
+    return f"{words} You may resume the failed run instead." if said.offer else words
+
+
+def _refused(request: HttpRequest, thread_id: uuid.UUID, error: Exception, **kept: Any) -> HttpResponse:
+    """The page as it stands now, with the reason."""
+    status = next(code for kind, code in REFUSED.items() if isinstance(error, kind))
+    return show(request, find(thread_id, request), status=status, problem=_words(error), **kept)
+
+
+def _words(error: Exception) -> str:
+    match error:
+        case services.SeveralQuestions():
+            return "Several questions are open here, so a message alone cannot answer one. Nothing was sent; answer them on their cards."
+        case InputInvalid():
+            return "Nothing was sent. " + " ".join(text for texts in error.errors.values() for text in texts)
+    return str(error)
+
+
+def find(thread_id: uuid.UUID, request: HttpRequest) -> Thread:
+    related = Thread.objects.visible_to(person(request)).select_related("owner", "team", "head", "work_order")
+    found = related.filter(pk=thread_id).first()
+    if found is None:
+        raise Http404("There is no such thread.")
+    return found
