@@ -11,6 +11,8 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from hitl.models import ApiToken
+from runs import threads as turns
+from runs.engine.advance import advance
 from runs.models import Repository
 from tests.conftest import pause_of
 from tests.databases import rows
@@ -32,6 +34,7 @@ class Address:
     body: dict[str, str] = field(default_factory=dict, hash=False)
 
 
+THREAD, RUN = "thr:thread_id", "run:run_id"
 ORDER, PAUSE, REPOSITORY, CHECKPOINT, REPLY = (
     "wo:order_id",
     "pse:pause_id",
@@ -49,6 +52,12 @@ KNOWN = {
     f"work-orders/<{ORDER}>/retry": Address({"POST"}, own=True),
     f"pauses/<{PAUSE}>/decide": Address({"POST"}, own=True, body=REPLY),
     f"pauses/<{PAUSE}>/patch": Address({"GET", "HEAD"}, own=True),
+    f"pauses/<{PAUSE}>/cancel": Address({"GET", "HEAD"}, own=True),
+    "threads/": Address({"GET", "HEAD", "POST"}),
+    f"threads/<{THREAD}>/": Address({"GET", "HEAD"}, own=True),
+    f"threads/<{THREAD}>/say": Address({"POST"}, own=True, body={"text": "APPROVE"}),
+    f"threads/<{THREAD}>/resume": Address({"POST"}, own=True),
+    f"threads/<{THREAD}>/cancel": Address({"GET", "HEAD", "POST"}, own=True),
     "login": Address({"GET", "HEAD", "POST", "PUT"}, public=True),
     "logout": Address({"POST"}, public=True),
     "favicon.ico": Address({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}, public=True),
@@ -62,6 +71,20 @@ KNOWN = {
     f"{API}work-orders/<{ORDER}>/cancel": Address({"POST"}, own=True),
     f"{API}work-orders/<{ORDER}>/retry": Address({"POST"}, own=True),
     f"{API}work-orders/<{ORDER}>/suspend": Address({"POST"}, own=True),
+    f"{API}templates/steps/<slug:slug>": Address({"GET", "HEAD", "PUT"}),
+    f"{API}threads": Address({"GET", "HEAD", "POST"}),
+    f"{API}threads/<{THREAD}>": Address({"GET", "HEAD"}, own=True),
+    f"{API}threads/<{THREAD}>/state": Address({"GET", "HEAD"}, own=True),
+    f"{API}threads/<{THREAD}>/history": Address({"GET", "HEAD"}, own=True),
+    f"{API}threads/<{THREAD}>/events": Address({"GET", "HEAD"}, own=True),
+    f"{API}threads/<{THREAD}>/runs": Address({"GET", "HEAD", "POST"}, own=True, body={"input": "APPROVE"}),
+    f"{API}runs": Address({"GET", "HEAD"}),
+    f"{API}runs/<{RUN}>": Address({"GET", "HEAD"}, own=True),
+    f"{API}runs/<{RUN}>/checkpoints": Address({"GET", "HEAD"}, own=True),
+    f"{API}runs/<{RUN}>/input": Address({"POST"}, own=True, body={"content": "APPROVE"}),
+    f"{API}runs/<{RUN}>/resume": Address({"POST"}, own=True),
+    f"{API}runs/<{RUN}>/cancel": Address({"POST"}, own=True),
+    f"{API}checkpoints/<{CHECKPOINT}>": Address({"GET", "HEAD"}, own=True),
     f"{API}checkpoints/<{CHECKPOINT}>/fork": Address({"POST"}, own=True, body={"reason": "why not"}),
     f"{API}pauses": Address({"GET", "HEAD"}),
     f"{API}pauses/<{PAUSE}>": Address({"GET", "HEAD"}, own=True),
@@ -91,14 +114,25 @@ def test_every_address_of_the_product_is_listed_here():
 
 
 @pytest.fixture
-def real(paused):
-    """The address with the ids of Ana's order and question in it."""
+def talking(templates, ana, team):
+    """A run that waits on a thread of Ana's without a work order."""
+    thread = turns.open_thread(by=ana, team=team)
+    run = turns.invoke(thread.pk, turns.Turn(template="writing", input={}), by=ana)
+    advance(run.pk, budget=60)
+    return run
+
+
+@pytest.fixture
+def real(paused, talking):
+    """The address with the ids of Ana's order and question, and of her thread, in it."""
     repository = Repository.objects.create(name="one", url="/tmp/one")
     ids = {
         f"<{REPOSITORY}>": repository.shown_id,
         f"<{ORDER}>": paused.shown_id,
         f"<{PAUSE}>": pause_of(paused).shown_id,
         f"<{CHECKPOINT}>": pause_of(paused).checkpoint.shown_id,
+        f"<{THREAD}>": talking.thread.shown_id,
+        f"<{RUN}>": talking.shown_id,
         "<slug:slug>": "writing",
     }
 
@@ -207,12 +241,13 @@ def test_owner_and_team_may_see(real, path, who, request):
 @pytest.mark.parametrize(
     "path", [path for path in OWN if "POST" in KNOWN[path].methods and not path.endswith(("retry", "suspend", "fork"))]
 )
-def test_owner_and_team_may_answer(real, paused, path, who, request):
+def test_owner_and_team_may_answer(real, paused, talking, path, who, request):
     """C20."""
     response = send(browser(request.getfixturevalue(who)), "POST", real(path), KNOWN[path])
     assert response.status_code in {200, 201, 302}
-    paused.latest_run.refresh_from_db()
-    assert paused.latest_run.status in {"pending", "cancelled"}
+    run = talking if {f"<{THREAD}>", f"<{RUN}>"} & {part for part in path.split("/")} else paused.latest_run
+    run.refresh_from_db()
+    assert run.status in {"pending", "cancelled"} or path.endswith("resume")  # a run that waits is only asked about again
 
 
 @pytest.mark.parametrize("path", [path for path in OWN if "POST" in KNOWN[path].methods])
