@@ -189,7 +189,7 @@ class SeveralQuestions(Exception):
     code = "several_questions"
 
     def __init__(self, pauses: list[Pause]) -> None:
-        super().__init__("Several questions of this work order are open; name one as pause_id. Nothing was decided.")
+        super().__init__("Several questions are open here; name one of them as pause_id. Nothing was decided.")
         self.pauses = pauses
 
 

@@ -37,7 +37,7 @@ class InputInvalid(Exception):
     code = "input_invalid"
 
     def __init__(self, errors: dict[str, list[str]]) -> None:
-        super().__init__("No work order was made: " + " ".join(f"{field}: {text}" for field, texts in errors.items() for text in texts))
+        super().__init__("Nothing was begun: " + " ".join(f"{field}: {text}" for field, texts in errors.items() for text in texts))
         self.errors = errors
 
 

@@ -8,16 +8,21 @@ from typing import Any
 
 from django.utils import timezone
 
-from checkpoints import log, store
+from checkpoints import live, log, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import Entry
-from runs.engine.facts import CARRIED, created
+from runs.engine.facts import CARRIED, asking, created
 from runs.engine.interruptions import LOOP_LIMIT
-from runs.models import Definition, Run, WorkOrder
+from runs.models import Definition, Pause, Run, WorkOrder
+from runs.states import PauseStatus, RunStatus
 from runs.workflows import sequence
 
 SAME = ("parent", "child_name", "optional", "depth", "input", "interrupt_before", "interrupt_after")
 """What a run that goes on for another one is like it in."""
+
+
+ANEW = {"id", "run", "checkpoint", "status", "opened_at", "closed_at"}
+"""Columns of a pause that are not taken over when it is asked again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,3 +98,28 @@ def again(run: Run, head: Checkpoint, state: dict[str, Any], **fields: Any) -> R
     )
     same = {name: getattr(run, name) for name in SAME}
     return begin(run.thread, run.definition, run.work_order, start, retry_of=run, **{**same, **fields})
+
+
+def ask_again(pause: Pause, head: Checkpoint, state: dict[str, Any], **fields: Any) -> Run:
+    """A run that waits with the question of one that was cancelled while it asked. Nothing that came before it is done again.
+
+    Call inside a transaction.
+    """
+    asked, run, now = pause.checkpoint, pause.run, timezone.now()
+    same = {name: getattr(run, name) for name in SAME}
+    columns = {**same, "retry_of": run, "status": RunStatus.PAUSED, "due_at": now, "started_at": now, "queue": run.queue, **fields}
+    new = Run.objects.create(thread=run.thread, definition=run.definition, work_order=run.work_order, **columns)
+    entry = Entry(
+        status=CheckpointStatus.PENDING_INPUT,
+        node_id=asked.node_id,
+        loop_num=asked.loop_num,
+        completed_nodes=asked.completed_nodes,
+        total_nodes=asked.total_nodes,
+        metadata=asked.metadata,
+    )
+    checkpoint = store.save(run.thread_id, new.pk, state, entry, parent=head, before=state)
+    copied = {field.attname: getattr(pause, field.attname) for field in Pause._meta.concrete_fields if field.name not in ANEW}
+    opened = Pause.objects.create(**copied, run=new, checkpoint=checkpoint, status=PauseStatus.OPEN, opened_at=now)
+    live.inbox_hint_on_commit()
+    log.append(run.thread_id, new.pk, asking(opened, checkpoint))
+    return new

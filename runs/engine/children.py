@@ -17,11 +17,11 @@ from django.utils import timezone
 from checkpoints import codec, ids, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
 from runs.engine import entries, record
-from runs.engine.begin import Start, again, entry_of
+from runs.engine.begin import Start, again, ask_again, entry_of
 from runs.engine.context import Held
-from runs.engine.facts import created, line
-from runs.models import Definition, Run
-from runs.states import COMPLETED, LIVE, PAUSED
+from runs.engine.facts import Fact, created, line
+from runs.models import Definition, Pause, Run
+from runs.states import COMPLETED, LIVE, PAUSED, PENDING, FailureCode, PauseStatus
 from runs.workflows import sequence
 from runs.workflows.base import Child, Gather, Go, Report, StepFailed
 from runs.workflows.sequence import FrozenStep
@@ -65,9 +65,8 @@ def _start(held: Held, step: FrozenStep, outcome: Gather) -> list[tuple[uuid.UUI
     checkpoint, state = entries.after_step(
         held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step="", metadata={"gather": plan}
     )
-    names = ", ".join(child.name for child in outcome.children)
     done = (EventKind.STEP_COMPLETED, {"step": held.at})
-    facts = [done, created(checkpoint), line(f"Waiting for {len(runs)} child runs: {names}", held.at)]
+    facts = [done, created(checkpoint), _waiting(held, runs)]
     record.write(held, {"status": PAUSED, "awaited": len(runs), **record.FREE}, facts, checkpoint)
     made = [_Made(held, step, run, child, state, checkpoint, outcome) for run, child in zip(runs, outcome.children, strict=True)]
     Thread.objects.bulk_create([one.thread for one in made])
@@ -75,6 +74,11 @@ def _start(held: Held, step: FrozenStep, outcome: Gather) -> list[tuple[uuid.UUI
     Checkpoint.objects.bulk_create([one.checkpoint for one in made])
     Event.objects.bulk_create([one.event for one in made])
     return [(one.run.pk, one.run.queue) for one in made]
+
+
+def _waiting(held: Held, runs: Sequence[Run]) -> Fact:
+    names = ", ".join(run.child_name for run in runs)
+    return line(f"Waiting for {len(runs)} child run{'s' if len(runs) > 1 else ''}: {names}", held.at)
 
 
 class _Made:
@@ -135,7 +139,7 @@ def _runs_of(plan: Mapping[str, Any]) -> dict[str, Run]:
 
 def _refuse_failed(runs: Mapping[str, Run]) -> None:
     for name, run in runs.items():
-        if run.status != COMPLETED and run.status not in LIVE and run.failure_code != "cancelled_with_parent":
+        if run.status != COMPLETED and run.status not in LIVE and run.failure_code != FailureCode.CANCELLED_WITH_PARENT:
             raise StepFailed(f"The child run {name} did not complete: {run.error or run.status}", code="child_failed")
 
 
@@ -214,13 +218,22 @@ def _take_up(held: Held, plan: Mapping[str, Any]) -> list[tuple[uuid.UUID, str]]
     checkpoint, _ = entries.after_step(
         held, {}, None, status=CheckpointStatus.ACTIVE, next_step="", metadata={"gather": {**fresh, "children": listed}}
     )
-    names = ", ".join(run.child_name for run in waiting)
-    facts = [created(checkpoint), line(f"Waiting for {len(waiting)} child runs: {names}", held.at)]
+    facts = [created(checkpoint), _waiting(held, waiting)]
     record.write(held, {"status": PAUSED, "awaited": len(waiting), **record.FREE}, facts, checkpoint)
-    return [(run.pk, run.queue) for run in waiting]
+    return [(run.pk, run.queue) for run in waiting if run.status == PENDING]
 
 
 def _again(held: Held, run: Run) -> Run:
+    """A child that was cancelled while it asked asks the same again; any other goes on where it stopped."""
     head = run.thread.head
     assert head is not None  # written with the run
-    return again(run, head, store.load(head), parent=held.run, depth=held.run.depth + 1)
+    state = store.load(head)
+    asked = Pause.objects.filter(
+        run=run,
+        checkpoint=head.parent_id,
+        status=PauseStatus.CANCELLED,
+    )
+    pause = asked.select_related("checkpoint", "run__thread", "run__definition", "run__work_order").first()
+    if pause is not None and run.failure_code == FailureCode.CANCELLED_WITH_PARENT:
+        return ask_again(pause, head, state, parent=held.run, depth=held.run.depth + 1)
+    return again(run, head, state, parent=held.run, depth=held.run.depth + 1)

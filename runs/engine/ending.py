@@ -63,10 +63,13 @@ def tell_parent(run: Run, *, failed: bool) -> list[Wake]:
 
 
 def note_on_parent(run: Run, words: str, *, level: str = "info", **data: Any) -> None:
-    """Tell those who watch the parent. Call inside a transaction, after everything else: its thread is locked last."""
-    if run.parent is not None:
-        told = line(f"{run.child_name}: {words}", level=level, child=run.child_name, child_run_id=run.shown_id, **data)
-        log.append(run.parent.thread_id, run.parent_id, [told])
+    """Tell those who watch the runs above. Call inside a transaction, after everything else: their threads are locked last, upwards."""
+    at, name = run, run.child_name
+    while at.parent is not None:
+        told = line(f"{name}: {words}", level=level, child=name, child_run_id=run.shown_id, **data)
+        log.append(at.parent.thread_id, at.parent_id, [told])
+        at = at.parent
+        name = f"{at.child_name} > {name}"
 
 
 def cancel(run: Run, sources: Collection[RunStatus], *, by: str, first: Facts) -> list[Wake] | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from checkpoints.models import Checkpoint, EventKind
 from runs.engine.context import loop_num
+from runs.models import Pause
 
 Fact = tuple[EventKind, dict[str, Any]]
 Facts = list[Fact]
@@ -35,3 +36,13 @@ def starting(head: Checkpoint) -> Facts:
     """The events that tell which step begins at a checkpoint."""
     name = head.next_step
     return [(EventKind.STEP_STARTED, {"step": name, "loop_num": loop_num(head, name)}), line(f"Executing step: {name}", name)]
+
+
+def asking(pause: Pause, checkpoint: Checkpoint) -> Facts:
+    """The events of a question that opens (S0-30)."""
+    asked = {"pause_id": pause.shown_id, "prompt": pause.question, "phase": pause.phase, "revision": pause.revision, "step": pause.step}
+    return [
+        (EventKind.APPROVAL_REQUESTED, asked),
+        created(checkpoint),
+        (EventKind.RUN_PAUSED, {"pause_id": pause.shown_id, "phase": pause.phase}),
+    ]

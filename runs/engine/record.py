@@ -12,7 +12,7 @@ from checkpoints import codec, live, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from runs.engine import commit, ending, entries, lease
 from runs.engine.context import Held
-from runs.engine.facts import Fact, Facts, created, line, starting
+from runs.engine.facts import Fact, Facts, asking, created, line, starting
 from runs.engine.interruptions import BEFORE, SUSPENDED
 from runs.models import Pause, Run
 from runs.states import COMPLETED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, LeaseLost
@@ -87,12 +87,9 @@ def ask(held: Held, outcome: Ask) -> Pause:
         ran=not asks_first,
     )
     pause = entries.question(held, outcome, checkpoint)
-    asked = {"pause_id": pause.shown_id, "prompt": pause.question, "phase": pause.phase, "revision": pause.revision, "step": pause.step}
     facts: Facts = [
         *([] if asks_first else _completed(held)),
-        (EventKind.APPROVAL_REQUESTED, asked),
-        created(checkpoint),
-        (EventKind.RUN_PAUSED, {"pause_id": pause.shown_id, "phase": pause.phase}),
+        *asking(pause, checkpoint),
         line("Workflow paused", pause.step, phase=pause.phase, work_order_id=held.order.shown_id if held.order else None),
     ]
     fields = {"status": PAUSED, **FREE}

@@ -245,7 +245,7 @@ def test_owner_and_team_may_answer(real, paused, talking, path, who, request):
     """C20."""
     response = send(browser(request.getfixturevalue(who)), "POST", real(path), KNOWN[path])
     assert response.status_code in {200, 201, 302}
-    run = talking if {f"<{THREAD}>", f"<{RUN}>"} & {part for part in path.split("/")} else paused.latest_run
+    run = talking if {f"<{THREAD}>", f"<{RUN}>"} & set(path.split("/")) else paused.latest_run
     run.refresh_from_db()
     assert run.status in {"pending", "cancelled"} or path.endswith("resume")  # a run that waits is only asked about again
 

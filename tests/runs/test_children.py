@@ -405,3 +405,22 @@ def test_the_join_is_told_once_and_the_log_has_no_gap(crew):
     assert [event.data["step"] for event in told] == ["planning", "crew", "finish"]
     chain = [at.node_id for at in Checkpoint.objects.filter(thread=order.thread_id).order_by("id")]
     assert chain == ["", "planning", "crew", "crew", "finish"]
+
+
+def test_a_child_that_asked_when_another_failed_asks_the_same_again_after_the_retry(crew, ana):
+    """P5: what it had done before its question is not done again."""
+    PLAYS["bad"] = fails
+    order = worked(crew([sub("asking", **ASKING), sub("bad")], parallel=True))
+    asked_before = Pause.objects.get()
+    PLAYS["bad"] = says("bad")
+    steps.CALLS.clear()
+    runs.retry(order.pk, by=ana)
+    work_off()
+    pause = asked("asking")
+    assert (pause.content_digest, pause.revision, pause.run_id != asked_before.run_id) == (asked_before.content_digest, 1, True)
+    assert fresh(order).status == "paused"
+    answer(pause, ana)
+    order = fresh(order)
+    assert order.status == "completed"
+    assert [step for step, _ in steps.CALLS] == ["bad", "finish"]
+    assert state_of(order)["said"] == ["asking", "bad"]

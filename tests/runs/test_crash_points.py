@@ -119,7 +119,7 @@ def test_a_worker_may_die_at_any_moment(order_of, ben, template, answers):
     # a worker that died in a step that fails has used up its failure, and the next one gets through: let each attempt fail alike
     if template == "crash-failing":
         settle = partial(fail_once_more, ben)
-    assert every_death(make, crash.advance_order, settle) > 10
+    assert every_death(make, crash.advance_order, settle) > 8
 
 
 def fail_once_more(by, order_id):
@@ -249,7 +249,7 @@ def test_a_worker_may_die_where_a_run_stops(stopping_order, ben, stop):
         crash.finish_order(order_id, ben)
         return order_id
 
-    assert every_death(make, crash.advance_order, settle) > 10
+    assert every_death(make, crash.advance_order, settle) > 8
 
 
 @pytest.mark.parametrize("stop", STOPS)
@@ -355,7 +355,7 @@ def test_a_worker_of_a_fork_may_die_at_any_moment(ended_order, ben, template, ne
         crash.finish_order(order_id, ben)
         return order_id
 
-    assert every_death(make, crash.advance_order, settle) > 10
+    assert every_death(make, crash.advance_order, settle) > 8
 
 
 @pytest.mark.parametrize("failures", [0, 1], ids=["go", "ask a person to retry"])
@@ -382,7 +382,7 @@ def test_a_worker_may_die_in_a_later_try(order_of, ben, template, failures):
             assert set(charges(order_id).values()) == {1}
         return order_id
 
-    assert every_death(make, crash.advance_order, settle) > 10
+    assert every_death(make, crash.advance_order, settle) > 8
 
 
 @pytest.mark.parametrize("template", ["crash-again", "crash-charge"])
@@ -462,7 +462,7 @@ def test_a_worker_may_die_at_a_step_that_is_passed_over(order_of, ben):
         assert not [key for key in crash.EFFECTS if "/do/" in key]
         return order_id
 
-    assert every_death(make, crash.advance_order, settle) > 10
+    assert every_death(make, crash.advance_order, settle) > 8
 
 
 @pytest.mark.usefixtures("file_database")
@@ -493,7 +493,7 @@ def test_a_worker_may_die_while_a_step_runs_out_of_time(order_of, ben):
         assert list(Run.objects.filter(work_order=order_id).order_by("id").values_list("failure_code", flat=True)) == ["timeout", ""]
         return order_id
 
-    assert every_death(make, crash.advance_order, settle) > 10
+    assert every_death(make, crash.advance_order, settle) > 8
 
 
 @pytest.mark.parametrize("attempts", [5, 1], ids=["given back", "incident"])
@@ -532,6 +532,10 @@ crash.die_in_turn(sys.argv[1], sys.argv[2:])
 @pytest.mark.usefixtures("file_database")
 def test_a_real_process_may_end_at_any_moment(order_of, ben, operation):
     """P3, P4: as above with processes that are gone from one statement to the next, and whose connection just breaks."""
+    if operation == "approve":
+        asked = order_of()
+        crash.work_off()
+        crash.approve_order(asked.pk)  # the first answer opens its ledger, which the others find there
     first = order_of()
     if operation == "approve":
         crash.work_off()
