@@ -25,6 +25,8 @@ from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any, NoReturn, TypeVar
 
+MISSING: Any = object()
+"""Stands where nothing stood: None is a value."""
 MAX_DEPTH = 60
 MAX_BITS = 4096
 """Of a whole number: Python itself reads and writes no more than 4300 digits."""
@@ -225,7 +227,7 @@ def _items(value: Mapping[str, Any], before: FrozenDict | None, depth: int) -> t
     known: Mapping[str, Any] = before or {}
     try:
         for key in sorted(value):
-            item, old = value[key], known.get(key)
+            item, old = value[key], known.get(key, MISSING)
             if item is not old:
                 item = _freeze(item, depth + 1) if before is None else _follow(item, old, depth + 1)
             items[key] = item

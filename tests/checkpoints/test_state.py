@@ -12,7 +12,7 @@ import weakref
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -196,6 +196,7 @@ def test_a_frozen_part_that_moves_too_deep_is_refused():
 
 
 @settings(deadline=None)
+@example({"": None}, 59)
 @given(values, st.integers(0, 70))
 def test_depth_is_judged_alike_in_one_go_and_step_by_step(value, levels):
     whole = value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from runs.models import Pause, Run, WorkOrder
 from runs.states import ENDED
 from tests import crash
 from tests.conftest import fresh
+from tests.runs.test_crash_points import every_death as each_death
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -66,7 +68,7 @@ def settled(order: WorkOrder, by, *, mend: bool = False) -> WorkOrder:
     raise AssertionError("the family does not end")
 
 
-def story(order: WorkOrder) -> dict[str, object]:
+def story(order: WorkOrder) -> dict[str, Any]:
     """What a person could tell about the family, without ids."""
     names = {run.shown_id: run.child_name or "parent" for run in Run.objects.filter(work_order=order)}
     head = order.thread.head
@@ -88,21 +90,7 @@ def story(order: WorkOrder) -> dict[str, object]:
     }
 
 
-def every_death(make, operation, settle) -> int:
-    """As in test_crash_points; the operation is done on an order of its own, with a death at moment 1, 2, 3 … until it gets through."""
-    undisturbed = make()
-    operation(undisturbed)
-    expected = story(settle(undisturbed))
-    moment = 0
-    while True:
-        moment += 1
-        order = make()
-        with crash.killing(moment) as moments:
-            operation(order)
-        assert story(settle(order)) == expected, f"after a death at moment {moment}"
-        if not moments.dead:
-            crash.check_ledgers()
-            return moment - 1
+every_death = partial(each_death, told=story)
 
 
 def test_children_are_started_all_or_none(family, ben):
