@@ -23,6 +23,17 @@ INLINE_LIMIT = 20_000
 INBOX = "inbox"
 """The group that hears of every pause that opened or closed."""
 
+INLINE_EVENTS = 100
+"""Events that a hint made of several may carry."""
+GAP = 0.02
+"""Seconds between two hints to one group: the first goes at once, what comes meanwhile goes together."""
+MANY = 10_000
+
+_giving = threading.Lock()
+_waiting: dict[str, dict[str, Any]] = {}
+"""Group → the hint that waits for its turn."""
+_sent_at: dict[str, float] = {}
+_sending: set[asyncio.Task[None]] = set()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
 _starting = threading.Lock()
 
@@ -46,7 +57,45 @@ def inbox_hint_on_commit() -> None:
 
 
 def _send(to: str, message: dict[str, Any]) -> None:
-    asyncio.run_coroutine_threadsafe(_group_send(to, message), _loop())
+    """Hand a hint to the sender's loop. One that still waits for its turn takes the next one in: then both cost one message."""
+    with _giving:
+        waiting = _waiting.get(to)
+        _waiting[to] = message if waiting is None else _joined(waiting, message)
+    if waiting is None:
+        _loop().call_soon_threadsafe(_schedule, to)
+
+
+def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Two hints as one. Their events stay with it while they follow one another."""
+    if "seq" not in one:
+        return other
+    first, last = (one, other) if one["seq"] <= other["seq"] else (other, one)
+    events = [*first["events"], *last["events"]]
+    follow = bool(first["events"]) and bool(last["events"]) and last["events"][0]["seq"] == first["seq"] + 1
+    return {**last, "events": events if follow and len(events) <= INLINE_EVENTS else []}
+
+
+def _schedule(to: str) -> None:
+    """Send now, or as soon as GAP has passed since the last one to this group. On the sender's loop."""
+    loop = asyncio.get_running_loop()
+    pause = _sent_at.get(to, 0.0) + GAP - loop.time()
+    if pause > 0:
+        loop.call_later(pause, _start_sending, to)
+    else:
+        _start_sending(to)
+
+
+def _start_sending(to: str) -> None:
+    loop = asyncio.get_running_loop()
+    with _giving:
+        message = _waiting.pop(to, None)
+    if len(_sent_at) > MANY:
+        _sent_at.clear()
+    _sent_at[to] = loop.time()
+    if message is not None:
+        task = loop.create_task(_group_send(to, message))
+        _sending.add(task)
+        task.add_done_callback(_sending.discard)
 
 
 async def _group_send(to: str, message: dict[str, Any]) -> None:
@@ -71,3 +120,14 @@ def _loop() -> asyncio.AbstractEventLoop:
             threading.Thread(target=loop.run_forever, name="live-sender", daemon=True).start()
             _loops[pid] = loop
         return _loops[pid]
+
+
+def _in_child() -> None:
+    """A forked worker inherits neither the sender's thread nor what waited for it; a lock it may inherit held."""
+    global _giving, _starting
+    _giving, _starting = threading.Lock(), threading.Lock()
+    _waiting.clear()
+    _sent_at.clear()
+
+
+os.register_at_fork(after_in_child=_in_child)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -19,7 +20,7 @@ class Envelope(TypedDict):
     """An event as every client gets it, over every wire."""
 
     event: str
-    data: dict[str, Any]
+    data: Mapping[str, Any]
     seq: int
     run_id: str | None
     thread_id: str
@@ -27,14 +28,18 @@ class Envelope(TypedDict):
 
 
 def envelope(event: Event) -> Envelope:
-    return {
-        "event": event.kind,
-        "data": event.data,
-        "seq": event.seq,
-        "run_id": _shown("run", event.run_id) if event.run_id else None,
-        "thread_id": _shown("thr", event.thread_id),
-        "at": event.at.isoformat(),
-    }
+    return envelopes(event.thread_id, event.run_id, [(EventKind(event.kind), event.data)], first=event.seq, at=event.at)[0]
+
+
+def envelopes(
+    thread_id: uuid.UUID, run_id: uuid.UUID | None, facts: Sequence[tuple[EventKind, Mapping[str, Any]]], *, first: int, at: dt.datetime
+) -> list[Envelope]:
+    """Facts that were written under the numbers from `first` on, as clients get them."""
+    run, thread, when = _shown("run", run_id) if run_id else None, _shown("thr", thread_id), at.isoformat()
+    return [
+        {"event": str(kind), "data": data, "seq": seq, "run_id": run, "thread_id": thread, "at": when}
+        for seq, (kind, data) in enumerate(facts, start=first)
+    ]
 
 
 def append(thread_id: uuid.UUID, run_id: uuid.UUID | None, facts: Sequence[tuple[EventKind, Mapping[str, Any]]]) -> list[Event]:

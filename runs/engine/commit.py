@@ -15,7 +15,7 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models, transaction
 from django.utils import timezone
 
-from checkpoints import live, log
+from checkpoints import codec, live, log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from runs.models import Run
 from runs.states import MOVES, RUNNING, RunStatus
@@ -44,23 +44,24 @@ def write(run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, check
         checkpoint: unsaved, from `store.build`; it becomes the thread's head.
     """
     assert "status" not in fields or fields["status"] in MOVES[fence.status], fields["status"]
-    now = timezone.now()
-    events = [Event(thread_id=run.thread_id, run_id=run.pk, kind=kind, data=dict(data), at=now) for kind, data in facts]
+    at = timezone.now()
     insert = _one_statement if connection.vendor == "postgresql" else _one_transaction
-    last = insert(run, fence, fields, events, checkpoint)
+    last = insert(run, fence, fields, facts, at, checkpoint)
     if last is None:
         return False
-    for number, event in enumerate(events, start=last - len(events) + 1):
-        event.seq = number
-    if events:
-        live.hint_on_commit(run.thread_id, last, [dict(log.envelope(event)) for event in events])
+    if facts:
+        told = log.envelopes(run.thread_id, run.pk, facts, first=last - len(facts) + 1, at=at)
+        live.hint_on_commit(run.thread_id, last, [dict(one) for one in told])
     return True
 
 
-def _one_statement(run: Run, fence: Fence, fields: Mapping[str, Any], events: list[Event], checkpoint: Checkpoint | None) -> int | None:
+def _one_statement(
+    run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, at: dt.datetime, checkpoint: Checkpoint | None
+) -> int | None:
     """One data-modifying CTE. It locks the run's row first, then the thread's, like every other writer."""
     sets, set_values = _columns(Run, fields)
     kept, head, kept_values = _checkpoint_part(checkpoint)
+    told, told_values = _events_part(run, facts, at)
     more = (" AND suspend_by = ''" if fence.unless_suspended else "") + (" AND due_at <= %s" if fence.due else "")
     sql = f"""
         WITH held AS (
@@ -69,19 +70,12 @@ def _one_statement(run: Run, fence: Fence, fields: Mapping[str, Any], events: li
         ), numbered AS (
             UPDATE checkpoints_thread SET last_seq = last_seq + %s{head}
             WHERE id = %s AND EXISTS (SELECT 1 FROM held) RETURNING last_seq
-        ), {kept} told AS (
-            INSERT INTO checkpoints_event (thread_id, seq, kind, run_id, data, at)
-            SELECT %s, last_seq - %s + place, kind, %s, data, %s
-            FROM numbered, unnest(%s::text[], %s::text[]) WITH ORDINALITY AS fact (kind, data, place)
-        )
+        ){kept}{told}
         SELECT last_seq FROM numbered"""  # noqa: S608  # every name in it is a column of our models
-    count = len(events)
-    thread_part: list[Any] = [count, *([checkpoint.pk] if checkpoint else []), run.thread_id]
-    kinds, texts = [str(event.kind) for event in events], [_text(event) for event in events]
-    event_part: list[Any] = [run.thread_id, count, run.pk, events[0].at if events else timezone.now(), kinds, texts]
+    thread_part: list[Any] = [len(facts), *([checkpoint.pk] if checkpoint else []), run.thread_id]
     fenced: list[Any] = [run.pk, str(fence.status), fence.epoch, *([fence.due] if fence.due else [])]
     with connection.cursor() as cursor:
-        cursor.execute(sql, [*set_values, *fenced, *thread_part, *kept_values, *event_part])
+        cursor.execute(sql, [*set_values, *fenced, *thread_part, *kept_values, *told_values])
         row = cursor.fetchone()
     return int(row[0]) if row else None
 
@@ -94,30 +88,39 @@ def _checkpoint_part(checkpoint: Checkpoint | None) -> tuple[str, str, list[Any]
     database = connections[DEFAULT_DB_ALIAS]  # itself: Django's `connection` is a proxy that looks it up once per column
     values = [field.get_db_prep_save(field.pre_save(checkpoint, True), database) for field in fields]
     names, marks = ", ".join(field.column for field in fields), ", ".join(["%s"] * len(fields))
-    kept = f"kept AS (INSERT INTO checkpoints_checkpoint ({names}) SELECT {marks} WHERE EXISTS (SELECT 1 FROM held)),"  # noqa: S608
+    kept = f", kept AS (INSERT INTO checkpoints_checkpoint ({names}) SELECT {marks} WHERE EXISTS (SELECT 1 FROM held))"  # noqa: S608
     return kept, ", head_id = %s", values
 
 
+def _events_part(run: Run, facts: Facts, at: dt.datetime) -> tuple[str, list[Any]]:
+    """The insert of the events, and its values. As rows of VALUES: psycopg dumps a text array several times as slowly."""
+    if not facts:
+        return "", []
+    rows = ", ".join(f"(%s, %s, {place})" for place in range(1, len(facts) + 1))
+    told = f""", told AS (
+            INSERT INTO checkpoints_event (thread_id, seq, kind, run_id, data, at)
+            SELECT %s, last_seq - {len(facts)} + place, kind, %s, data, %s FROM numbered, (VALUES {rows}) AS fact (kind, data, place)
+        )"""  # noqa: S608
+    return told, [run.thread_id, run.pk, at, *(value for kind, data in facts for value in (str(kind), codec.encode(data)))]
+
+
 @transaction.atomic
-def _one_transaction(run: Run, fence: Fence, fields: Mapping[str, Any], events: list[Event], checkpoint: Checkpoint | None) -> int | None:
+def _one_transaction(
+    run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, at: dt.datetime, checkpoint: Checkpoint | None
+) -> int | None:
     more: dict[str, Any] = {**({"suspend_by": ""} if fence.unless_suspended else {}), **({"due_at__lte": fence.due} if fence.due else {})}
     if not Run.objects.filter(pk=run.pk, status=fence.status, epoch=fence.epoch, **more).update(**fields):
         return None
-    first = Thread.objects.next_seq(run.thread_id, len(events))
-    for number, event in enumerate(events, start=first):
-        event.seq = number
+    first = Thread.objects.next_seq(run.thread_id, len(facts))
     if checkpoint is not None:
         checkpoint.save(force_insert=True)
         Thread.objects.filter(pk=run.thread_id).update(head=checkpoint)
-    Event.objects.bulk_create(events)
-    return first + len(events) - 1
+    same: dict[str, Any] = {"thread_id": run.thread_id, "run_id": run.pk, "at": at}
+    Event.objects.bulk_create(Event(seq=seq, kind=kind, data=data, **same) for seq, (kind, data) in enumerate(facts, start=first))
+    return first + len(facts) - 1
 
 
 def _columns(model: type[models.Model], fields: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
     """Column names and database values of an update."""
     found: list[tuple[Any, Any]] = [(model._meta.get_field(name), value) for name, value in fields.items()]
     return [field.column for field, _ in found], [field.get_db_prep_save(value, connection) for field, value in found]
-
-
-def _text(event: Event) -> Any:
-    return Event._meta.get_field("data").get_db_prep_save(event.data, connection)

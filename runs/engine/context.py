@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,15 @@ class Held:
     """Metadata that child runs bring to the checkpoint after their join."""
     wake: list[tuple[uuid.UUID, str]] = field(default_factory=list)
     """Runs that want a message once this one is let go, each with its queue."""
+
+    @cached_property
+    def told(self) -> Order:
+        """What its steps are told of what was asked for: the same for all of them."""
+        return order_of(self.run, self.order)
+
+    @cached_property
+    def path(self) -> Path:
+        return workspace_path(self.run)
 
     @property
     def joining(self) -> bool:
@@ -122,7 +132,7 @@ def loop_num(head: Checkpoint, name: str) -> int:
 @contextmanager
 def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
     """The context of the step that `held` is at. Its workspace is given back at the end, so that the next step may have it."""
-    order = order_of(held.run, held.order)
+    order = held.told
     number = loop_num(held.head, step["name"])
     with _workspace(held, order) as workspace:
         yield Context(
@@ -142,13 +152,16 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
 
 def _workspace(held: Held, order: Order) -> GitWorkspace:
     """Nothing is cloned or locked before the step asks for it."""
-    limits = Limits(
+    saved, schemes = _saved(held.head), settings.WAYSTATION_GIT_SCHEMES
+    return GitWorkspace(held.path, order, at=saved, limits=_limits(), check=held.check, protocols=schemes)
+
+
+def _limits() -> Limits:
+    return Limits(
         clone_seconds=settings.WAYSTATION_CLONE_SECONDS,
         clone_bytes=settings.WAYSTATION_CLONE_BYTES,
         command_seconds=settings.WAYSTATION_COMMAND_SECONDS,
     )
-    path = workspace_path(held.run)
-    return GitWorkspace(path, order, at=_saved(held.head), limits=limits, check=held.check, protocols=settings.WAYSTATION_GIT_SCHEMES)
 
 
 def order_of(run: Run, order: WorkOrder | None) -> Order:

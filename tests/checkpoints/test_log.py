@@ -108,3 +108,28 @@ async def test_a_dead_channel_layer_costs_a_line_and_nothing_else(settings, capl
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": hosts}}
     await live._group_send("thread.x", {"type": "thread.hint"})
     assert "a live hint to thread.x was lost" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "seq", "numbers"),
+    [
+        ((3, [2, 3]), (5, [4, 5]), 5, [2, 3, 4, 5]),
+        ((5, [4, 5]), (3, [2, 3]), 5, [2, 3, 4, 5]),
+        ((3, [2, 3]), (6, [5, 6]), 6, []),
+        ((3, [3]), (3, [3]), 3, []),
+        ((3, []), (4, [4]), 4, []),
+        ((3, [3]), (4, []), 4, []),
+    ],
+)
+def test_hints_that_wait_for_their_turn_go_as_one(one, other, seq, numbers):
+    """P9: with the events of both where none is missing between them; without, whoever hears it reads the log."""
+
+    def hint(last, numbers):
+        return {"type": "thread.hint", "thread": "x", "seq": last, "events": [{"seq": number} for number in numbers]}
+
+    joined = live._joined(hint(*one), hint(*other))
+    assert (joined["seq"], [event["seq"] for event in joined["events"]]) == (seq, numbers)
+
+
+def test_two_hints_to_the_inbox_are_one():
+    assert live._joined({"type": "inbox.hint"}, {"type": "inbox.hint"}) == {"type": "inbox.hint"}
