@@ -119,7 +119,7 @@ class Checkpoint(ids.Shown, models.Model):
     """Bytes of the deltas since the nearest snapshot, on a checkpoint that `store` has just built or loaded; in no column."""
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
-    thread = models.ForeignKey(Thread, models.PROTECT, related_name="checkpoints")
+    thread = models.ForeignKey(Thread, models.PROTECT, related_name="checkpoints", db_index=False)  # checkpoint_by_thread is one
     run_id = models.UUIDField(help_text="The run that wrote it; runs know checkpoints, not the other way round.")
     parent = models.ForeignKey("self", models.PROTECT, null=True, related_name="children")
     status = models.CharField(max_length=16, choices=CheckpointStatus)
@@ -178,7 +178,7 @@ class Event(models.Model):
     """A fact in a thread's log. `seq` has no gaps and becomes visible in order."""
 
     id = models.BigAutoField(primary_key=True)
-    thread = models.ForeignKey(Thread, models.PROTECT, related_name="events")
+    thread = models.ForeignKey(Thread, models.PROTECT, related_name="events", db_index=False)  # the constraint below has one
     seq = models.BigIntegerField()
     kind = models.CharField(max_length=32, choices=EventKind)
     run_id = models.UUIDField(null=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -102,6 +103,11 @@ class Definition(models.Model):
     def __str__(self) -> str:
         return f"{self.template_slug} v{self.template_version}"
 
+    @classmethod
+    def known(cls, digest: str) -> Definition:
+        """The definition of that digest, read once per process: its content never changes."""
+        return _definition(digest)
+
     @property
     def reducers(self) -> dict[str, str]:
         """State key → name of its reducer; keys not named are replaced."""
@@ -112,6 +118,11 @@ class Definition(models.Model):
     def steps(self) -> list[sequence.FrozenStep]:
         steps: list[sequence.FrozenStep] = self.content["steps"]
         return steps
+
+
+@lru_cache(maxsize=256)
+def _definition(digest: str) -> Definition:
+    return Definition.objects.get(pk=digest)
 
 
 class Repository(ids.Shown, models.Model):
@@ -266,7 +277,7 @@ class Run(ids.Shown, models.Model):
     PREFIX = "run"
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
-    thread = models.ForeignKey(Thread, models.PROTECT, related_name="runs")
+    thread = models.ForeignKey(Thread, models.PROTECT, related_name="runs", db_index=False)  # run_by_thread is one
     work_order = models.ForeignKey(WorkOrder, models.PROTECT, null=True, related_name="runs")
     definition = models.ForeignKey(Definition, models.PROTECT, related_name="runs")
     status = models.CharField(max_length=16, choices=RunStatus, default=RunStatus.PENDING)

@@ -15,7 +15,7 @@ from runs.engine import children, context, interruptions, lease, record, timed
 from runs.engine.context import Held
 from runs.engine.ending import Wake
 from runs.engine.stopping import stopping
-from runs.models import Run
+from runs.models import Definition, Run
 from runs.states import PENDING, LeaseLost
 from runs.workflows import sequence
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, StepFailed, Stopped, find
@@ -60,10 +60,11 @@ def _work(held: Held, *, ends: float) -> None:
 
 def _read(run_id: uuid.UUID) -> Held | None:
     """A run that may be claimed, as it stands; None where it does not wait for a worker."""
-    related = ("thread__head", "definition", "work_order", "parent")
-    run = Run.objects.select_related(*related).filter(pk=run_id, status=PENDING).first()
+    found = Run.objects.select_related("thread__head", "work_order").filter(pk=run_id, status=PENDING)
+    run = next(iter(found), None)
     if run is None:
         return None
+    run.definition = Definition.known(run.definition_id)
     assert run.thread.head is not None  # written with the run
     held = Held(run=run, epoch=run.epoch, steps=run.definition.steps, order=run.work_order, head=run.thread.head, state={})
     held.reducers, held.thread_ident = run.definition.reducers, threading.get_ident()
