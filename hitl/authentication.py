@@ -22,7 +22,7 @@ SEEN_EVERY = dt.timedelta(minutes=1)
 def token_of(secret: str) -> ApiToken | None:
     """The valid token with this secret."""
     now = timezone.now()
-    token = ApiToken.objects.valid(now=now).select_related("user").filter(digest=ApiToken.digest_of(secret)).first()
+    token = next(iter(ApiToken.objects.valid(now=now).select_related("user").filter(digest=ApiToken.digest_of(secret))), None)
     if token is not None and (token.last_used_at is None or token.last_used_at < now - SEEN_EVERY):
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token

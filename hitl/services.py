@@ -88,7 +88,7 @@ def decide(
         RevisionMismatch: the content changed; nothing written.
         AlreadyAnswered: another answer won, and is named; nothing written.
     """
-    pause = Pause.objects.visible_to(by).answerable().filter(pk=pause_id).first()
+    pause = next(iter(Pause.objects.visible_to(by).answerable().filter(pk=pause_id)), None)  # `first` would order, which is dear here
     if pause is None:
         raise NotFound("There is no such question.")
     return _decide(pause, action=action, by=by, via=via, feedback=feedback, revision=revision, update=update)
@@ -201,7 +201,8 @@ def answer_order(
     Raises what `decide` raises, NotPaused where nothing is asked, RevisionMismatch where `pause_id` names another question,
     SeveralQuestions where it names none and child runs ask more than one.
     """
-    pauses = list(Pause.objects.open().visible_to(by).answerable().filter(run__work_order=order_id).order_by("id"))
+    found = Pause.objects.open().visible_to(by).answerable().filter(run__work_order=order_id)
+    pauses = sorted(found, key=lambda pause: pause.pk)
     if len(pauses) > 1 and pause_id is None:
         raise SeveralQuestions(pauses)
     if not pauses:

@@ -341,6 +341,11 @@ class Run(ids.Shown, models.Model):
     def __str__(self) -> str:
         return self.shown_id
 
+    @property
+    def frozen(self) -> Definition:
+        """Its definition, without a query where this process has seen it before."""
+        return Definition.known(self.definition_id)
+
 
 class PauseQuerySet(models.QuerySet["Pause"]):
     def open(self) -> PauseQuerySet:
@@ -355,7 +360,7 @@ class PauseQuerySet(models.QuerySet["Pause"]):
 
     def answerable(self) -> PauseQuerySet:
         """With all that an answer needs, in one query."""
-        return self.select_related("run__thread", "run__definition", "run__work_order", "run__parent", "checkpoint")
+        return self.select_related("run__thread", "run__work_order", "run__parent", "checkpoint")
 
     def shown(self) -> PauseQuerySet:
         return self.select_related("run__work_order__created_by", "run__work_order__definition", "run__thread__team")

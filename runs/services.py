@@ -275,11 +275,11 @@ def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[st
     reducers. Raises reducers.MergeFailed.
     """
     run, to = pause.run, pause.ways[action]
-    queue = sequence.queue_of(run.definition.steps, to)
+    queue = sequence.queue_of(run.frozen.steps, to)
     before = store.load(pause.checkpoint)
     words = feedback if action == sequence.REVISE else ""
     verdict = {} if pause.phase in STOPS else {pause.step: action}
-    state = reducers.apply(before, update, run.definition.reducers) if update else before
+    state = reducers.apply(before, update, run.frozen.reducers) if update else before
     state = {**state, "revision_feedback": words, "decided": {**state.get("decided", {}), **verdict}}
     checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE)
     lines = [line(f"Workflow resumed with decision: {action}", step=pause.step, by=by)]
@@ -330,7 +330,7 @@ def _cancel(run: Run, by: User) -> None:
 
 
 def _after_answer(pause: Pause, state: dict[str, Any], before: dict[str, Any], *, next_step: str, status: CheckpointStatus) -> Checkpoint:
-    steps = pause.run.definition.steps
+    steps = pause.run.frozen.steps
     kept = {key: value for key, value in pause.checkpoint.metadata.items() if key != "blocking_reason"}
     if pause.phase == BEFORE:
         kept["cleared"] = next_step  # asked about already: the step begins now

@@ -15,7 +15,7 @@ from runs.engine import children, context, interruptions, lease, record, timed
 from runs.engine.context import Held
 from runs.engine.ending import Wake
 from runs.engine.stopping import stopping
-from runs.models import Definition, Run
+from runs.models import Run
 from runs.states import PENDING, LeaseLost
 from runs.workflows import sequence
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, StepFailed, Stopped, find
@@ -64,10 +64,9 @@ def _read(run_id: uuid.UUID) -> Held | None:
     run = next(iter(found), None)
     if run is None:
         return None
-    run.definition = Definition.known(run.definition_id)
     assert run.thread.head is not None  # written with the run
-    held = Held(run=run, epoch=run.epoch, steps=run.definition.steps, order=run.work_order, head=run.thread.head, state={})
-    held.reducers, held.thread_ident = run.definition.reducers, threading.get_ident()
+    held = Held(run=run, epoch=run.epoch, steps=run.frozen.steps, order=run.work_order, head=run.thread.head, state={})
+    held.reducers, held.thread_ident = run.frozen.reducers, threading.get_ident()
     return held
 
 

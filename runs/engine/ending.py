@@ -134,7 +134,7 @@ def _below(run: Run) -> list[Run]:
 def _cancelled(run: Run, *, by: str, first: Facts, code: FailureCode) -> str:
     head = Thread.objects.select_related("head").get(pk=run.thread_id).head  # after the move: now no worker can write a newer one
     assert head is not None  # written with the run
-    step = sequence.named(run.definition.steps, head.next_step or head.node_id)
+    step = sequence.named(run.frozen.steps, head.next_step or head.node_id)
     whose = "by user" if code == FailureCode.CANCELLED_BY_USER else "with its parent run"
     words = f"Cancelled {whose} at {sequence.phase_of(step['step_type'])} phase"
     Run.objects.filter(pk=run.pk).update(error=words)

@@ -43,7 +43,7 @@ def claim(held: Held) -> bool:
 
 def _whose(held: Held) -> dict[str, Any]:
     run = held.run
-    told: dict[str, Any] = {"work_order_id": held.order.shown_id if held.order else None, "template": str(run.definition)}
+    told: dict[str, Any] = {"work_order_id": held.order.shown_id if held.order else None, "template": str(run.frozen)}
     if run.parent_id is not None:
         told |= {"parent_run_id": Run(pk=run.parent_id).shown_id, "child": run.child_name}
     return told
