@@ -277,7 +277,7 @@ class Run(ids.Shown, models.Model):
     PREFIX = "run"
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
-    thread = models.ForeignKey(Thread, models.PROTECT, related_name="runs", db_index=False)  # run_by_thread is one
+    thread = models.ForeignKey(Thread, models.PROTECT, related_name="runs")
     work_order = models.ForeignKey(WorkOrder, models.PROTECT, null=True, related_name="runs")
     definition = models.ForeignKey(Definition, models.PROTECT, related_name="runs")
     status = models.CharField(max_length=16, choices=RunStatus, default=RunStatus.PENDING)

@@ -24,7 +24,8 @@ from tests import steps  # registers the test steps
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What does not use the database need not run on each of them."""
+    """What does not use the database need not run on each of them. Stories come first: a long file at the end leaves workers idle."""
+    items.sort(key=lambda item: item.get_closest_marker("stack") is None)
     for item in items:
         uses = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
         if not uses and item.get_closest_marker("django_db") is None:

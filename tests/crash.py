@@ -408,6 +408,9 @@ def child_environment(**more: str) -> dict[str, str]:
 
 def die_in_turn(operation: str, ids: list[str]) -> None:
     """In a child: do an operation on each order in a process of its own, the n-th of which ends at its n-th moment; print exit codes."""
+    for each in ids:
+        assert latest_run(uuid.UUID(each)).frozen  # as a worker that has been at work for a while has read it
+    connection.close()
     codes = []
     for number, each in enumerate(ids, start=1):
         pid = os.fork()

@@ -19,7 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NEEDED = {"postgresql": "postgres", "redis-server": "redis-server", "chromium": "chromium", "git": "git"}
-WORKERS = "2"
+SPREAD = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
+"""By file, in the order of tests/conftest.py."""
 
 
 def main(arguments: list[str]) -> int:
@@ -35,10 +36,10 @@ def main(arguments: list[str]) -> int:
             "TEST_POSTGRESQL": "1",
             "WAYSTATION_DATA": str(folder / "data"),
         }
-        first = pytest(environment, ["-n", WORKERS, "--dist", "loadfile", *arguments])
+        first = pytest(environment, [*SPREAD, *arguments])
         sqlite = {key: value for key, value in environment.items() if key != "TEST_POSTGRESQL"}
         sqlite["DATABASE_URL"] = f"sqlite:///{folder / 'data' / 'unused.sqlite3'}"
-        second = pytest(sqlite, ["-n", WORKERS, "--dist", "loadfile", "-m", "not stack and not one_database", *arguments])
+        second = pytest(sqlite, [*SPREAD, "-m", "not stack and not one_database", *arguments])
     return first or second
 
 

@@ -19,7 +19,7 @@ from tests import crash
 from tests.conftest import fresh
 from tests.runs.test_crash_points import every_death as each_death
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]  # what is asked of each database, test_crash_points asks
 
 ASKING = {"pause_after": True, "pause_phase": "asking"}
 

@@ -1,0 +1,22 @@
+"""The rules that must never break are there in the database, not only in the models."""
+
+from __future__ import annotations
+
+import pytest
+from django.apps import apps
+from django.db import connection
+
+pytestmark = pytest.mark.django_db
+
+OURS = ("checkpoints", "runs", "hitl")
+
+
+@pytest.mark.parametrize(
+    "model", [model for name in OURS for model in apps.get_app_config(name).get_models()], ids=lambda model: model.__name__
+)
+def test_every_constraint_and_index_that_a_model_names_exists(model):
+    """F7: a migration that drops an index by its column can take the unique constraint on that column along, without a word."""
+    with connection.cursor() as cursor:
+        there = connection.introspection.get_constraints(cursor, model._meta.db_table)
+    named = {one.name for one in [*model._meta.constraints, *model._meta.indexes]}
+    assert named <= set(there)
