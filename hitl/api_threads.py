@@ -345,7 +345,6 @@ class ThreadRuns(APIView):
             "take over entirely. 409 `run_live` while a run is alive, `nothing_to_resume` where there is nothing to go on with."
         ),
         examples=[
-            OpenApiExample("First turn", {"template": "chat-agent", "input": "Hello"}, request_only=True),
             OpenApiExample("Next turn", {"input": {"messages": [{"id": "1", "role": "user", "content": "Hello"}]}}, request_only=True),
             OpenApiExample("Approve", {"input": "APPROVE"}, request_only=True),
         ],
