@@ -74,6 +74,14 @@ def check(schema: Any) -> dict[str, Any]:
     return kept
 
 
+def check_inputs(schema: Any) -> dict[str, Any]:
+    """As `check`, of what is asked with a question: it joins a state, so it must describe an object."""
+    kept = check(schema)
+    if kept.get("type") != "object":
+        raise SchemaRefused("", 'What is asked for joins the state, so the schema must say "type": "object".')
+    return kept
+
+
 class _Writer:
     """Writes references out, and counts."""
 
