@@ -12,6 +12,8 @@ import uuid6
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 LENGTH = 26
 _VALUES = {sign: value for value, sign in enumerate(ALPHABET)}
+_PAIRS = [one + other for one in ALPHABET for other in ALPHABET]
+_SHIFTS = range(5 * LENGTH - 10, -1, -10)
 
 
 def new() -> uuid.UUID:
@@ -22,11 +24,7 @@ def new() -> uuid.UUID:
 def show(prefix: str, key: uuid.UUID) -> str:
     """`show("wo", key)` is `wo_01k…`."""
     number = key.int
-    signs = []
-    for _ in range(LENGTH):
-        number, rest = divmod(number, 32)
-        signs.append(ALPHABET[rest])
-    return f"{prefix}_{''.join(reversed(signs))}"
+    return f"{prefix}_{''.join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])}"  # two signs at a time: each step shows a few
 
 
 def parse(prefix: str, text: str) -> uuid.UUID:

@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from channels.layers import get_channel_layer
@@ -43,9 +44,12 @@ def group(thread_id: uuid.UUID) -> str:
     return f"thread.{thread_id.hex}"
 
 
-def hint_on_commit(thread_id: uuid.UUID, seq: int, events: list[dict[str, Any]]) -> None:
-    """Announce events once the open transaction commits. A dead channel layer costs a log line, never the commit."""
-    if sum(len(str(event)) for event in events) > INLINE_LIMIT:
+def hint_on_commit(thread_id: uuid.UUID, seq: int, events: Sequence[Mapping[str, Any]], *, size: int) -> None:
+    """Announce events, whose data have so many characters, once the open transaction commits.
+
+    A dead channel layer costs a log line, never the commit.
+    """
+    if size > INLINE_LIMIT:
         events = []
     message = {"type": "thread.hint", "thread": thread_id.hex, "seq": seq, "events": events}
     transaction.on_commit(lambda: _send(group(thread_id), message), robust=True)

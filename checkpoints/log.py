@@ -49,7 +49,8 @@ def append(thread_id: uuid.UUID, run_id: uuid.UUID | None, facts: Sequence[tuple
         Event(thread_id=thread_id, run_id=run_id, seq=first + index, kind=kind, data=dict(data)) for index, (kind, data) in enumerate(facts)
     ]
     Event.objects.bulk_create(events)
-    live.hint_on_commit(thread_id, events[-1].seq, [dict(envelope(event)) for event in events])
+    size = sum(len(str(data)) for _, data in facts)
+    live.hint_on_commit(thread_id, events[-1].seq, [envelope(event) for event in events], size=size)
     return events
 
 

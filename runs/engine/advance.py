@@ -10,6 +10,7 @@ import uuid
 from typing import Any
 
 from checkpoints import codec, reducers, store
+from checkpoints.prepared import Prepared
 from runs import workflows as workflows  # registers the step functions
 from runs.engine import children, context, interruptions, lease, record, timed
 from runs.engine.context import Held
@@ -58,10 +59,15 @@ def _work(held: Held, *, ends: float) -> None:
     return None
 
 
+_claimable = Prepared(
+    lambda run_id: Run.objects.select_related("thread__head", "work_order").filter(pk=run_id, status=PENDING),
+    uuid.UUID,
+)
+
+
 def _read(run_id: uuid.UUID) -> Held | None:
     """A run that may be claimed, as it stands; None where it does not wait for a worker."""
-    found = Run.objects.select_related("thread__head", "work_order").filter(pk=run_id, status=PENDING)
-    run = next(iter(found), None)
+    run = next(iter(_claimable.get(run_id)), None)
     if run is None:
         return None
     assert run.thread.head is not None  # written with the run

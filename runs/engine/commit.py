@@ -1,38 +1,27 @@
 """The one hot path: a step's commit. Run row, checkpoint and events in one statement, fenced by the epoch of the claim.
 
-This is the one place with SQL of our own: through the ORM the same writes are a transaction of several statements, each a round trip
-to the server (`tests/runs/test_cost.py` counts). SQLite has no data-modifying CTE; there they are four statements in one transaction, which
-costs no round trip.
+This and `statements` are the one place with SQL of our own: through the ORM the same writes are a transaction of several statements, each
+a round trip to the server (`tests/runs/test_cost.py` counts). SQLite has no data-modifying CTE; there they are four statements in one
+transaction, which costs no round trip.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, connection, connections, models, transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from checkpoints import codec, live, log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
+from runs.engine import statements, together
+from runs.engine.statements import Fence as Fence
+from runs.engine.statements import Write
 from runs.models import Run
-from runs.states import MOVES, RUNNING, RunStatus
+from runs.states import MOVES
 
 Facts = Sequence[tuple[EventKind, Mapping[str, Any]]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fence:
-    """What must hold of the run's row for anything to be written."""
-
-    epoch: int
-    status: RunStatus = RUNNING
-    unless_suspended: bool = False
-    """Write nothing where a person wants the run suspended; asking so costs no statement."""
-    due: dt.datetime | None = None
-    """Write nothing before the run is due."""
 
 
 def write(run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, checkpoint: Checkpoint | None = None) -> bool:
@@ -45,82 +34,34 @@ def write(run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, check
     """
     assert "status" not in fields or fields["status"] in MOVES[fence.status], fields["status"]
     at = timezone.now()
-    insert = _one_statement if connection.vendor == "postgresql" else _one_transaction
-    last = insert(run, fence, fields, facts, at, checkpoint)
+    if checkpoint is not None:
+        checkpoint.created_at = at
+    texts = [(str(kind), codec.encode(data)) for kind, data in facts]
+    one = Write(run_id=run.pk, thread_id=run.thread_id, fence=fence, fields=fields, facts=texts, at=at, checkpoint=checkpoint)
+    if connection.vendor != "postgresql":
+        last = _one_transaction(one, facts)
+    elif connection.in_atomic_block:
+        last = statements.one(one)
+    else:
+        last = together.commit(one)
     if last is None:
         return False
     if facts:
         told = log.envelopes(run.thread_id, run.pk, facts, first=last - len(facts) + 1, at=at)
-        live.hint_on_commit(run.thread_id, last, [dict(one) for one in told])
+        live.hint_on_commit(run.thread_id, last, told, size=sum(len(text) for _, text in texts))
     return True
 
 
-def _one_statement(
-    run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, at: dt.datetime, checkpoint: Checkpoint | None
-) -> int | None:
-    """One data-modifying CTE. It locks the run's row first, then the thread's, like every other writer."""
-    sets, set_values = _columns(Run, fields)
-    kept, head, kept_values = _checkpoint_part(checkpoint)
-    told, told_values = _events_part(run, facts, at)
-    more = (" AND suspend_by = ''" if fence.unless_suspended else "") + (" AND due_at <= %s" if fence.due else "")
-    sql = f"""
-        WITH held AS (
-            UPDATE runs_run SET {", ".join(f"{name} = %s" for name in sets)}
-            WHERE id = %s AND status = %s AND epoch = %s{more} RETURNING id
-        ), numbered AS (
-            UPDATE checkpoints_thread SET last_seq = last_seq + %s{head}
-            WHERE id = %s AND EXISTS (SELECT 1 FROM held) RETURNING last_seq
-        ){kept}{told}
-        SELECT last_seq FROM numbered"""  # noqa: S608  # every name in it is a column of our models
-    thread_part: list[Any] = [len(facts), *([checkpoint.pk] if checkpoint else []), run.thread_id]
-    fenced: list[Any] = [run.pk, str(fence.status), fence.epoch, *([fence.due] if fence.due else [])]
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [*set_values, *fenced, *thread_part, *kept_values, *told_values])
-        row = cursor.fetchone()
-    return int(row[0]) if row else None
-
-
-def _checkpoint_part(checkpoint: Checkpoint | None) -> tuple[str, str, list[Any]]:
-    """The insert of a checkpoint, what makes it the head, and its values."""
-    if checkpoint is None:
-        return "", "", []
-    fields: Sequence[Any] = checkpoint._meta.concrete_fields
-    database = connections[DEFAULT_DB_ALIAS]  # itself: Django's `connection` is a proxy that looks it up once per column
-    values = [field.get_db_prep_save(field.pre_save(checkpoint, True), database) for field in fields]
-    names, marks = ", ".join(field.column for field in fields), ", ".join(["%s"] * len(fields))
-    kept = f", kept AS (INSERT INTO checkpoints_checkpoint ({names}) SELECT {marks} WHERE EXISTS (SELECT 1 FROM held))"  # noqa: S608
-    return kept, ", head_id = %s", values
-
-
-def _events_part(run: Run, facts: Facts, at: dt.datetime) -> tuple[str, list[Any]]:
-    """The insert of the events, and its values. As rows of VALUES: psycopg dumps a text array several times as slowly."""
-    if not facts:
-        return "", []
-    rows = ", ".join(f"(%s, %s, {place})" for place in range(1, len(facts) + 1))
-    told = f""", told AS (
-            INSERT INTO checkpoints_event (thread_id, seq, kind, run_id, data, at)
-            SELECT %s, last_seq - {len(facts)} + place, kind, %s, data, %s FROM numbered, (VALUES {rows}) AS fact (kind, data, place)
-        )"""  # noqa: S608
-    return told, [run.thread_id, run.pk, at, *(value for kind, data in facts for value in (str(kind), codec.encode(data)))]
-
-
 @transaction.atomic
-def _one_transaction(
-    run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, at: dt.datetime, checkpoint: Checkpoint | None
-) -> int | None:
+def _one_transaction(write: Write, facts: Facts) -> int | None:
+    fence = write.fence
     more: dict[str, Any] = {**({"suspend_by": ""} if fence.unless_suspended else {}), **({"due_at__lte": fence.due} if fence.due else {})}
-    if not Run.objects.filter(pk=run.pk, status=fence.status, epoch=fence.epoch, **more).update(**fields):
+    if not Run.objects.filter(pk=write.run_id, status=fence.status, epoch=fence.epoch, **more).update(**write.fields):
         return None
-    first = Thread.objects.next_seq(run.thread_id, len(facts))
-    if checkpoint is not None:
-        checkpoint.save(force_insert=True)
-        Thread.objects.filter(pk=run.thread_id).update(head=checkpoint)
-    same: dict[str, Any] = {"thread_id": run.thread_id, "run_id": run.pk, "at": at}
+    first = Thread.objects.next_seq(write.thread_id, len(facts))
+    if write.checkpoint is not None:
+        write.checkpoint.save(force_insert=True)
+        Thread.objects.filter(pk=write.thread_id).update(head=write.checkpoint)
+    same: dict[str, Any] = {"thread_id": write.thread_id, "run_id": write.run_id, "at": write.at}
     Event.objects.bulk_create(Event(seq=seq, kind=kind, data=data, **same) for seq, (kind, data) in enumerate(facts, start=first))
     return first + len(facts) - 1
-
-
-def _columns(model: type[models.Model], fields: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
-    """Column names and database values of an update."""
-    found: list[tuple[Any, Any]] = [(model._meta.get_field(name), value) for name, value in fields.items()]
-    return [field.column for field, _ in found], [field.get_db_prep_save(value, connection) for field, value in found]

@@ -62,7 +62,7 @@ def go(held: Held, outcome: Go, *, stay: bool) -> None:
     """The step is done and another follows: in this time slice (`stay`), or when a worker takes the run up again. Raises Suspended."""
     now, to = timezone.now(), outcome.to or ""
     if stay:
-        fields: dict[str, Any] = {"lease_until": lease.until(now), "lost_attempts": 0, "attempts": 0}
+        fields: dict[str, Any] = {"lost_attempts": 0, "attempts": 0}  # the lease is the heartbeat's: it is indexed, so dear to change
     else:
         fields = {"status": PENDING, "due_at": now, **FREE, "queue": sequence.queue_of(held.steps, to)}
     checkpoint, state = entries.after_step(held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step=to)

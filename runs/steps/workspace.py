@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -52,15 +53,20 @@ class GitWorkspace:
             git_settings: the operator's own, over ours: `{"core.sshCommand": …, "credential.helper": …, "http.proxy": …}`.
         """
         self.path = path
-        self._order, self._at = order, at
-        allowed = {f"protocol.{name}.allow": "always" for name in ("file", *protocols)}  # file: local origins and bundles
-        self._repository = Repository(
-            path,
-            limits=limits or Limits(),
-            check=check,
-            settings={**SETTINGS, **allowed, **(git_settings or {})},
-            author=_author(order.author),
-            search_path=search_path,
+        self._order, self._at, self._check, self._limits = order, at, check, limits or Limits()
+        self._protocols, self._git_settings, self._search_path = protocols, git_settings or {}, search_path
+
+    @cached_property
+    def _repository(self) -> Repository:
+        """Made at the first use: most steps touch no file, and each is handed a workspace."""
+        allowed = {f"protocol.{name}.allow": "always" for name in ("file", *self._protocols)}  # file: local origins and bundles
+        return Repository(
+            self.path,
+            limits=self._limits,
+            check=self._check,
+            settings={**SETTINGS, **allowed, **self._git_settings},
+            author=_author(self._order.author),
+            search_path=self._search_path,
         )
 
     def __enter__(self) -> Self:
@@ -71,7 +77,8 @@ class GitWorkspace:
 
     def close(self) -> None:
         """Free the folder for another worker. The next use takes it again."""
-        self._repository.lock.free()
+        if "_repository" in self.__dict__:
+            self._repository.lock.free()
 
     def remove(self) -> None:
         """Delete the folder and everything beside it, for an order that will not go on here."""
