@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.run import free_port
+from tests.servers import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 QUEUES = "control,steps,agents"
