@@ -10,7 +10,7 @@ import queue as queues
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from celery import shared_task
 from celery.exceptions import Reject
@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from checkpoints import ids
-from runs.engine import recovery
+from runs.engine import lease, recovery
 from runs.engine.advance import advance
 from runs.engine.stopping import stopping
 from runs.workflows.sequence import DEFAULT_QUEUE
@@ -50,6 +50,12 @@ def sweep() -> None:
     """Take runs back from lost workers and send lost messages again. Harmless when two run at once."""
     _check_connection()
     for run_id, queue in recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS)):
+        send(run_id, queue)
+
+
+def hand_back(pids: Collection[int]) -> None:
+    """Give the runs of these processes, which end now, to other workers. May take seconds with a broker that hangs."""
+    for run_id, queue in recovery.hand_back([lease.owner(pid) for pid in pids], now=timezone.now()):
         send(run_id, queue)
 
 

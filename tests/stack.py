@@ -79,8 +79,9 @@ class Stack:
         self.wait_for_web()
         return process
 
-    def worker(self, name: str = "worker", *, queues: str = QUEUES, concurrency: int = 2) -> subprocess.Popen[bytes]:
+    def worker(self, name: str = "worker", *, queues: str = QUEUES, concurrency: int = 2, pool: str = "prefork") -> subprocess.Popen[bytes]:
         options = [
+            f"--pool={pool}",
             f"--concurrency={concurrency}",
             f"--queues={queues}",
             "--without-gossip",
