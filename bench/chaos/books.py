@@ -56,7 +56,7 @@ class Books:
     # -- orders ----------------------------------------------------------------------------------------------------------------------
 
     def check_orders(self) -> dict[str, Any]:
-        effects = Counter((self.stack.folder / "effects").read_text().split())
+        effects = Counter((self.stack.folder / orders.EFFECTS).read_text().split())
         family = Run.objects.select_related("thread__head", "work_order").prefetch_related("pauses__decisions").order_by("child_name")
         for order in WorkOrder.objects.prefetch_related(Prefetch("runs", family)).iterator(chunk_size=100):
             try:

@@ -1,4 +1,4 @@
-"""The fault maker: every few seconds something dies or stands still."""
+"""The fault maker: every few seconds, but not before the survivors have done something again, something dies or stands still."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import threading
 import time
 from collections import Counter
 
+from bench.chaos import orders
 from tests.servers import PostgreSQL, Redis
 from tests.stack import Stack
 
 KINDS = ("kill worker", "restart redis", "kill worker", "restart postgresql", "freeze worker", "kill worker")
 FROZEN = 4.0
 """Seconds that a worker stands still: past its lease of three, so that another one takes its runs before it comes back."""
+PATIENCE = 60.0
+"""Seconds to wait for a sign of life after a fault. On a busy machine a worker may need many to start, and would die again before."""
 GRACE = 5.0
 """Seconds after a server is back in which its clients may still stumble over dead connections."""
 
@@ -25,6 +28,7 @@ class Faults(threading.Thread):
         self.stack, self.postgresql, self.redis, self.every, self.dice = stack, postgresql, redis, every, dice
         self.workers = {f"w{number}": stack.worker(f"w{number}") for number in range(workers)}
         self.beat = stack.beat()
+        self.effects, self.seen = stack.folder / orders.EFFECTS, 0
         self.ended = threading.Event()
         self.made: Counter[str] = Counter()
         self.outages: list[list[float]] = []
@@ -33,6 +37,7 @@ class Faults(threading.Thread):
     def run(self) -> None:
         kinds = list(KINDS)
         while not self.ended.wait(self.every * self.dice.uniform(0.5, 1.5)):
+            self.await_life()
             kind = kinds.pop(0) if kinds else self.dice.choice(KINDS)
             try:
                 self.make(kind)
@@ -41,6 +46,13 @@ class Faults(threading.Thread):
                 return
             self.made[kind] += 1
             self.revive()
+
+    def await_life(self) -> None:
+        """Wait until a step has had its effect since this was last asked."""
+        ends = time.monotonic() + PATIENCE
+        while self.effects.stat().st_size == self.seen and time.monotonic() < ends and not self.ended.wait(0.1):
+            pass
+        self.seen = self.effects.stat().st_size
 
     def make(self, kind: str) -> None:
         name = self.dice.choice(sorted(self.workers))

@@ -9,6 +9,8 @@ from runs import definitions
 from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State, step
 
 TEMPLATE = "chaos"
+EFFECTS = "effects"
+"""The file in which each effect is a line: what the world outside has seen."""
 CREWS = {2: "fail_fast", 3: "collect"}
 """How many child runs there are → what becomes of their parent when a person cancels one."""
 ASKS = "asks"

@@ -27,10 +27,12 @@ BATCH = 500
 
 
 def due_again(*, now: dt.datetime, patience: dt.timedelta) -> list[Wake]:
-    """Take lost runs back; give the runs that want a message, oldest first."""
-    back = take_back(now=now)
-    overdue = Run.objects.overdue(before=now - patience).order_by("due_at").values_list("pk", "queue")[:BATCH]
-    return list(dict.fromkeys([*back, *overdue]))
+    """Take lost runs back; give the runs that want a message: those first, then of each queue the oldest."""
+    wanted = dict.fromkeys(take_back(now=now))
+    overdue = Run.objects.overdue(before=now - patience)
+    for queue in overdue.order_by().values_list("queue", flat=True).distinct():
+        wanted |= dict.fromkeys(overdue.filter(queue=queue).order_by("due_at").values_list("pk", "queue")[:BATCH])
+    return list(wanted)
 
 
 def take_back(*, now: dt.datetime, everything: bool = False) -> list[Wake]:
