@@ -78,7 +78,7 @@ def load() -> None:
     crash.load()
     for name in ("work", "flaky", "toil"):
         definitions.edit_step_template(f"kin-{name}", title=name, function=f"kin.{name}", config={})
-    act = {"step_type": "execute", "step_template_slug": "kin-work"}
+    act: dict[str, Any] = {"step_type": "execute", "step_template_slug": "kin-work"}
     ask = {**act, "name": "ask", "pause_after": True, "pause_phase": "asking", "max_revisions": 1}
     subs = [ask, {**act, "name": "flaky", "step_template_slug": "kin-flaky"}, {**act, "name": "toil", "step_template_slug": "kin-toil"}]
     definitions.edit_step_template("kin-crew", title="Crew", function="kin.crew", config={}, sub_steps=subs)
