@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Max
 from django.utils import timezone
 
 from checkpoints import codec, reducers, store
@@ -121,12 +122,19 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
         content_digest=codec.digest(codec.encode(bound)),
         required_inputs=asked,
         known=dict(outcome.known),
-        revision=Pause.objects.filter(run=held.run, step=held.at, phase=outcome.phase).count() + 1,
+        revision=(_asked_before(held, outcome.phase) or 0) + 1,
         max_revisions=outcome.max_revisions,
         ways=dict(outcome.ways),
         labels=dict(outcome.labels),
         opened_at=timezone.now(),
     )
+
+
+def _asked_before(held: Held, phase: str) -> int | None:
+    """The revision that this run asked last; one that was asked again after a retry counts on."""
+    before = Pause.objects.filter(run=held.run, step=held.at, phase=phase)
+    found: int | None = before.aggregate(last=Max("revision"))["last"]
+    return found
 
 
 def kept_report(report: Report) -> dict[str, Any]:
