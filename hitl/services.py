@@ -64,7 +64,8 @@ class RevisionMismatch(Exception):
 
     code = "revision_mismatch"
 
-    def __init__(self, pause: Pause) -> None:
+    def __init__(self, pause: Pause, seen: int | None = None) -> None:
+        self.seen = seen
         super().__init__(
             f"The question is at revision {pause.revision} by now. Look at the new content before you answer; nothing was decided."
         )
@@ -135,7 +136,7 @@ def _decide(
     if pause.status != PauseStatus.OPEN:
         raise AlreadyAnswered(pause, _decision_of(pause))
     if revision is not None and revision != pause.revision:
-        raise RevisionMismatch(pause)
+        raise RevisionMismatch(pause, seen=revision)
     feedback = feedback.strip()
     _check(pause, action, feedback)
     _check_payload(pause, action, payload, by=by)

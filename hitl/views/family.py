@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from checkpoints import store
 from checkpoints.models import Blob, Event, EventKind
-from hitl import patches
+from hitl import patches, revisions
 from hitl.forms import DecisionForm
 from hitl.models import Decision
 from hitl.schema_form import SchemaForm
@@ -153,6 +153,7 @@ def card_of(
     return {
         "pause": pause,
         "form": (form if same else None) or DecisionForm(),
+        **_changes(pause),
         "inputs": (inputs if same and pause == answered else None) or wanted_inputs,
         "problem": problem or damage or gone,
         "files": files,
@@ -166,6 +167,12 @@ def card_of(
         "others": [(one, whose(one.run), place_of(one)) for one in pauses if one.pk != pause.pk],
         "chosen": pause.shown_id if pause.shown_id == wanted else "",
     }
+
+
+def _changes(pause: Pause) -> dict[str, Any]:
+    """What this revision changed against the one before."""
+    before = revisions.earlier(pause) if pause.revision > 1 else None
+    return {"before": before, "changes": revisions.changes(before, pause) if before else []}
 
 
 def whose(run: Run) -> str:

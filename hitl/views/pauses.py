@@ -12,12 +12,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints import store
 from checkpoints.models import Blob
-from hitl import services
+from hitl import revisions, services
 from hitl.forms import DecisionForm
 from hitl.models import Via
 from hitl.schema_form import SchemaForm
 from hitl.views import family, orders, threads
-from hitl.views.common import home_of, person, root_of
+from hitl.views.common import home_of, person, place_of, root_of
 from runs.models import Pause
 from runs.states import PauseStatus
 from runs.workflows.sequence import CANCEL, REVISE
@@ -77,6 +77,26 @@ def pause_cancel(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     if pause.status != PauseStatus.OPEN:
         return redirect(home_of(pause.run))
     return render(request, "hitl/pause_cancel.html", {"pause": pause, "cancel": family.cancel_of(pause)})
+
+
+@require_safe
+@login_required
+def pause_changes(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    """What a revision changed against an earlier one: `?from=<revision>`, `?view=side` for both next to each other."""
+    pause = _find(pause_id, request)
+    wanted = request.GET.get("from", "")
+    before = revisions.earlier(pause, int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 6 else None)
+    if before is None:
+        raise Http404("There is no such earlier revision.")
+    context = {
+        "pause": pause,
+        "before": before,
+        "lines": revisions.changes(before, pause),
+        "others": range(1, pause.revision),
+        "side": request.GET.get("view") == "side",
+        "home": place_of(pause),
+    }
+    return render(request, "hitl/pause_changes.html", context)
 
 
 @require_safe
