@@ -238,3 +238,6 @@ class Chunk(models.Model):
 
     def __str__(self) -> str:
         return self.digest[:12]
+
+
+from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite  # noqa: E402, F401  # Django looks for tables here
