@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
+import uuid
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -189,6 +190,13 @@ def state(checkpoint: Any, *, using: str = "default") -> dict[str, Any]:
     channels = {**found["values"], **{channel: _plain(*value.payload()) for channel, value in kept.items()}}
     shown = {channel: value for channel, value in channels.items() if not channel.startswith(TRIGGER)}
     return {**shown, **_asked(row, using)}
+
+
+def latest(thread_id: uuid.UUID) -> Any:
+    """The newest checkpoint of a thread's graph, not of its sub-graphs; None where no graph has run."""
+    row = GraphCheckpoint.objects.filter(namespace__thread=thread_id, namespace__name="").select_related("checkpoint")
+    found = row.order_by("-key").first()
+    return found.checkpoint if found else None
 
 
 def _asked(row: GraphCheckpoint, using: str) -> dict[str, Any]:

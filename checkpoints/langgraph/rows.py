@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db import connections, transaction
 from django.db.models import Q, QuerySet
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -21,6 +22,7 @@ from checkpoints.graph_models import GraphCheckpoint, GraphNamespace, GraphThrea
 from checkpoints.graph_state import Value
 from checkpoints.langgraph.blobs import Blobs
 from checkpoints.langgraph.keys import checkpoint_pk
+from checkpoints.langgraph.statements import Statement, upsert
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import CheckpointDamaged
 
@@ -28,6 +30,8 @@ REMEMBERED = 1000
 """Places, and latest checkpoints."""
 ENDS = {INTERRUPT: CheckpointStatus.PENDING_INPUT, ERROR: CheckpointStatus.FAILED}
 """What a write to such a channel makes of its checkpoint."""
+BODY = codec.Text(codec.encode(graph_state.BODY))
+SHOWN = ("parent_id", "status", "node_id", "next_step", "digest", "size", "metadata")
 Written = tuple[str, int, str, str, bytes]
 """Task, place, channel, kind, bytes."""
 
@@ -92,8 +96,8 @@ class Rows:
     places: OrderedDict[Any, Where] = field(default_factory=OrderedDict)
     latest: OrderedDict[int, tuple[uuid.UUID, Mapping[str, Any]]] = field(default_factory=OrderedDict)
     """Namespace → the checkpoint written or read last, and what its nodes had seen."""
-    early: dict[tuple[int, uuid.UUID], CheckpointStatus] = field(default_factory=dict)
-    """Questions and errors whose checkpoint is not written yet."""
+    early: OrderedDict[tuple[int, uuid.UUID], CheckpointStatus] = field(default_factory=OrderedDict)
+    """What questions and errors make of checkpoints that may not be written yet."""
 
     def forget(self) -> None:
         self.blobs.clear()
@@ -117,8 +121,14 @@ class Rows:
 
     def make(self, at: Address) -> Where:
         """The namespace's rows, made where there are none. A race is lost with an IntegrityError, and the job is done again."""
-        if (where := self.where(at)) is not None:
-            return where
+        where = self.where(at)
+        if where is None:
+            with transaction.atomic(using=self.using):
+                where = self._make(at)
+            _keep(self.places, (at.owner.user.pk, at.thread, at.namespace), where)
+        return where
+
+    def _make(self, at: Address) -> Where:
         threads = GraphThread.objects.using(self.using)
         thread = threads.filter(owner=at.owner.user.pk, name=at.thread).first()
         if thread is None:
@@ -127,44 +137,27 @@ class Rows:
             )
             thread = threads.create(thread_id=row.pk, owner_id=at.owner.user.pk, name=at.thread)
         namespace = GraphNamespace.objects.using(self.using).create(thread=thread, name=at.namespace)
-        where = Where(namespace.pk, thread.pk)
-        _keep(self.places, (at.owner.user.pk, at.thread, at.namespace), where)
-        return where
+        return Where(namespace.pk, thread.pk)
 
     # -- writing -------------------------------------------------------------------------------------------------------------------
 
-    def put(self, put: Put) -> None:
+    def put(self, put: Put) -> list[Statement]:
         where = self.make(put.at)
         new = [self.blobs.row((where.namespace, channel), version, value, put.serde) for channel, (version, value) in put.values.items()]
-        if new:
-            type(new[0]).objects.using(self.using).bulk_create(new, ignore_conflicts=True)
         kind, content = graph_state.pack(*put.skeleton)
         row = self._checkpoint(put, where)
         row.digest = graph_state.digest_of(kind, content)
         row.size = len(content) + sum(len(blob.content) for blob in new)
-        Checkpoint.objects.using(self.using).bulk_create(
-            [row],
-            update_conflicts=True,
-            unique_fields=["id"],
-            update_fields=["parent", "status", "node_id", "next_step", "digest", "size", "metadata"],
-        )
-        GraphCheckpoint.objects.using(self.using).bulk_create(
-            [
-                GraphCheckpoint(
-                    checkpoint_id=row.pk,
-                    namespace_id=where.namespace,
-                    key=put.key,
-                    parent=put.parent,
-                    run=put.run,
-                    kind=kind,
-                    content=content,
-                )
-            ],
-            update_conflicts=True,
-            unique_fields=["checkpoint"],
-            update_fields=["parent", "run", "kind", "content"],
+        graph = GraphCheckpoint(
+            checkpoint_id=row.pk, namespace_id=where.namespace, key=put.key, parent=put.parent, run=put.run, kind=kind, content=content
         )
         _keep(self.latest, where.namespace, (put.key, put.seen))
+        blobs = [upsert(new, using=self.using, on=["namespace_id", "channel", "version"])] if new else []
+        return [
+            *blobs,
+            upsert([row], using=self.using, on=["id"], update=SHOWN),
+            upsert([graph], using=self.using, on=["checkpoint_id"], update=["parent", "run", "kind", "content"]),
+        ]
 
     def _checkpoint(self, put: Put, where: Where) -> Checkpoint:
         """The row that pages and API show: what of it LangGraph does not say is read off the channels as far as they tell."""
@@ -175,14 +168,14 @@ class Rows:
             thread_id=where.thread,
             run_id=_run_id(put.run, where.thread),
             parent_id=self._parent(where.namespace, put.parent),
-            status=self.early.pop((where.namespace, put.key), ended),
+            status=self.early.get((where.namespace, put.key), ended),
             node_id=self._nodes(where.namespace, put),
             next_step=put.next_nodes[:100],
             completed_nodes=step,
             total_nodes=step,
             is_snapshot=True,
             depth=0,
-            body=graph_state.BODY,
+            body=BODY,
             schema_version=2,
             metadata=put.metadata,
         )
@@ -203,39 +196,32 @@ class Rows:
         ran = [node for node, versions in put.seen.items() if versions and versions != seen.get(node) and not node.startswith("__")]
         return ", ".join(sorted(ran))[:100]
 
-    def put_writes(self, at: Address, key: uuid.UUID, writes: Sequence[Written], task_path: str) -> None:
+    def put_writes(self, at: Address, key: uuid.UUID, writes: Sequence[Written], task_path: str) -> list[Statement]:
         """Errors, interrupts and answers replace what the task wrote of the kind before; anything else stays as it was first written."""
         where = self.make(at)
-        rows = []
+        rows = {}
         for task, idx, channel, kind, data in writes:
             packed, content = graph_state.pack(kind, data)
-            rows.append(
-                GraphWrite(
-                    namespace_id=where.namespace,
-                    checkpoint_key=key,
-                    task_id=task,
-                    idx=idx,
-                    task_path=task_path,
-                    channel=channel,
-                    kind=packed,
-                    content=content,
-                )
+            rows[idx] = GraphWrite(
+                namespace_id=where.namespace,
+                checkpoint_key=key,
+                task_id=task,
+                idx=idx,
+                task_path=task_path,
+                channel=channel,
+                kind=packed,
+                content=content,
             )
         special = all(write[2] in WRITES_IDX_MAP for write in writes)
-        GraphWrite.objects.using(self.using).bulk_create(
-            rows,
-            ignore_conflicts=not special,
-            update_conflicts=special,
-            unique_fields=["namespace", "checkpoint_key", "task_id", "idx"] if special else None,
-            update_fields=["channel", "kind", "content"] if special else None,
-        )
-        for status in {ENDS[write[2]] for write in writes if write[2] in ENDS}:
-            self._mark(where.namespace, key, status)
+        on = ["namespace_id", "checkpoint_key", "task_id", "idx"]
+        saved = upsert(list(rows.values()), using=self.using, on=on, update=["channel", "kind", "content"] if special else [])
+        return [saved, *(self._mark(where.namespace, key, ENDS[write[2]]) for write in writes if write[2] in ENDS)]
 
-    def _mark(self, namespace: int, key: uuid.UUID, status: CheckpointStatus) -> None:
-        row = Checkpoint.objects.using(self.using).filter(pk=checkpoint_pk(namespace, key))
-        if not row.update(status=status):
-            self.early[namespace, key] = status
+    def _mark(self, namespace: int, key: uuid.UUID, status: CheckpointStatus) -> Statement:
+        """A question or an error may come before its checkpoint does: then it is remembered for that."""
+        pk = Checkpoint._meta.pk.get_db_prep_value(checkpoint_pk(namespace, key), connections[self.using])
+        _keep(self.early, (namespace, key), status)
+        return Statement("checkpoints_checkpoint", "UPDATE checkpoints_checkpoint SET status = %s WHERE id = %s", [str(status), pk])
 
     # -- reading -------------------------------------------------------------------------------------------------------------------
 
@@ -248,7 +234,8 @@ class Rows:
         if row is None:
             return None
         found = next(self._found([row], loads))
-        _keep(self.latest, where.namespace, (row.key, found.skeleton.get("versions_seen", {})))
+        seen = {node: dict(versions) for node, versions in found.skeleton["versions_seen"].items()}  # the graph changes its own in place
+        _keep(self.latest, where.namespace, (row.key, seen))
         return found
 
     def _whole(self) -> QuerySet[GraphCheckpoint]:

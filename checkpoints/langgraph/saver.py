@@ -31,7 +31,7 @@ from checkpoints.langgraph.history import histories
 from checkpoints.langgraph.keys import key_of
 from checkpoints.langgraph.rows import Address, Found, Owner, Put, Rows
 from checkpoints.langgraph.serializer import PayloadRefused, check_kind, strict
-from checkpoints.langgraph.worker import Worker
+from checkpoints.langgraph.worker import Kind, Worker
 
 PAGE = 50
 INLINE = 256
@@ -94,22 +94,22 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     def put(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> RunnableConfig:
-        self._write(self._put(config, checkpoint, metadata, new_versions))
+        self._add(self._put(config, checkpoint, metadata, new_versions))
         return self._config(config, checkpoint["id"])
 
     async def aput(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> RunnableConfig:
-        await self._awrite(self._put(config, checkpoint, metadata, new_versions))
+        await self._aadd(self._put(config, checkpoint, metadata, new_versions))
         return self._config(config, checkpoint["id"])
 
     def put_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
         if writes:
-            self._write(self._put_writes(config, writes, task_id, task_path))
+            self._add(self._put_writes(config, writes, task_id, task_path), more=True)
 
     async def aput_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
         if writes:
-            await self._awrite(self._put_writes(config, writes, task_id, task_path))
+            await self._aadd(self._put_writes(config, writes, task_id, task_path), more=True)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         return self._tuple(self._read(work)) if (work := self._get(config)) else None
@@ -154,34 +154,34 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             start += seen
 
     def delete_thread(self, thread_id: str) -> None:
-        self._write(partial(keeping.delete_thread, self._rows, self._thread(thread_id)))
+        self._change(partial(keeping.delete_thread, self._rows, self._thread(thread_id)))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        await self._awrite(partial(keeping.delete_thread, self._rows, self._thread(thread_id)))
+        await self._achange(partial(keeping.delete_thread, self._rows, self._thread(thread_id)))
 
     # -- extended capabilities -------------------------------------------------------------------------------------------------------
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete what runs wrote, but not what a delta channel of a checkpoint that stays is rebuilt from."""
-        self._write(partial(keeping.delete_for_runs, self._rows, self.owner, list(run_ids), self.serde.loads_typed))
+        self._change(partial(keeping.delete_for_runs, self._rows, self.owner, list(run_ids), self.serde.loads_typed))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        await self._awrite(partial(keeping.delete_for_runs, self._rows, self.owner, [*run_ids], self.serde.loads_typed))
+        await self._achange(partial(keeping.delete_for_runs, self._rows, self.owner, [*run_ids], self.serde.loads_typed))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        self._write(partial(keeping.copy_thread, self._rows, self._thread(source_thread_id), self._thread(target_thread_id)))
+        self._change(partial(keeping.copy_thread, self._rows, self._thread(source_thread_id), self._thread(target_thread_id)))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        await self._awrite(partial(keeping.copy_thread, self._rows, self._thread(source_thread_id), self._thread(target_thread_id)))
+        await self._achange(partial(keeping.copy_thread, self._rows, self._thread(source_thread_id), self._thread(target_thread_id)))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep each namespace's latest checkpoint, and what its delta channels are rebuilt from; `delete` keeps nothing."""
         for work in self._prunes(thread_ids, strategy):
-            self._write(work)
+            self._change(work)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         for work in self._prunes(thread_ids, strategy):
-            await self._awrite(work)
+            await self._achange(work)
 
     def get_delta_channel_history(self, *, config: RunnableConfig, channels: Sequence[str]) -> Mapping[str, DeltaChannelHistory]:
         return self._histories(self._read(self._history(config, channels))) if channels else {}
@@ -196,17 +196,23 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
     # -- what both halves share ------------------------------------------------------------------------------------------------------
 
-    def _write(self, work: Callable[[], Result]) -> Result:
-        return self._worker.submit(work, writes=True).result()
+    def _add(self, work: Callable[[], Any], *, more: bool = False) -> None:
+        self._worker.submit(work, Kind.ADD, more=more).result()
 
-    async def _awrite(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.wrap_future(self._worker.submit(work, writes=True))
+    async def _aadd(self, work: Callable[[], Any], *, more: bool = False) -> None:
+        await asyncio.wrap_future(self._worker.submit(work, Kind.ADD, more=more))
+
+    def _change(self, work: Callable[[], None]) -> None:
+        self._worker.submit(work, Kind.CHANGE).result()
+
+    async def _achange(self, work: Callable[[], None]) -> None:
+        await asyncio.wrap_future(self._worker.submit(work, Kind.CHANGE))
 
     def _read(self, work: Callable[[], Result]) -> Result:
-        return self._worker.submit(work, writes=False).result()
+        return self._worker.submit(work, Kind.READ).result()
 
     async def _aread(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.wrap_future(self._worker.submit(work, writes=False))
+        return await asyncio.wrap_future(self._worker.submit(work, Kind.READ))
 
     def _at(self, config: RunnableConfig) -> Address:
         return self._thread(config["configurable"]["thread_id"], config["configurable"].get("checkpoint_ns", ""))
@@ -223,7 +229,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
     def _put(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
-    ) -> Callable[[], None]:
+    ) -> Callable[[], Any]:
         """Serialised here and now: the graph goes on, and may change what it gave."""
         key = key_of(checkpoint["id"])
         if key is None:
@@ -254,7 +260,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             check_kind("msgpack" if value.kind == "delta" else value.kind)
         return partial(self._rows.put, put)
 
-    def _put_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str) -> Callable[[], None]:
+    def _put_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str) -> Callable[[], Any]:
         key = key_of(config["configurable"]["checkpoint_id"])
         if key is None:
             raise ValueError("writes belong to a checkpoint, by its id")

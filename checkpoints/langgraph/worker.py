@@ -18,25 +18,42 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, TypeVar
 
 from django.db import Error, IntegrityError, InterfaceError, OperationalError, connections, transaction
+
+from checkpoints.langgraph.statements import execute
 
 IDLE = 20.0
 """Seconds."""
 TOGETHER = 50
 """Jobs in one transaction, at most."""
+LINGER = 0.002
+"""Seconds that a job waits for the one that usually follows it."""
+LUCK = 8
+"""How often it may wait in vain before it does not any more."""
 TRIES = 3
 AGAIN = (IntegrityError, OperationalError, InterfaceError)
 """What may go away when the job is done again: a row that others deleted or made meanwhile, a deadlock, a connection that was cut."""
 Result = TypeVar("Result")
 
 
+class Kind(Enum):
+    READ = "read"
+    """No transaction; on SQLite one would take the write lock."""
+    ADD = "add"
+    """Gives the statements to execute: those of several jobs may go together."""
+    CHANGE = "change"
+    """A transaction of its own."""
+
+
 @dataclass
 class Job:
     work: Callable[[], Any]
-    writes: bool
-    """A read needs no transaction; on SQLite one would take the write lock."""
+    kind: Kind
+    more: bool = False
+    """Whether another one usually follows at once."""
     future: Future[Any] = field(default_factory=Future)
 
 
@@ -52,9 +69,10 @@ class Worker:
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
         self._serving = self._closing = False
+        self._luck = LUCK
 
-    def submit(self, work: Callable[[], Result], *, writes: bool) -> Future[Result]:
-        job = Job(work, writes)
+    def submit(self, work: Callable[[], Result], kind: Kind, *, more: bool = False) -> Future[Result]:
+        job = Job(work, kind, more)
         with self._wake:
             self._jobs.append(job)
             if self._serving:
@@ -83,14 +101,17 @@ class Worker:
             connections[self.using].close()
 
     def _next(self) -> list[Job]:
-        """The next read, or the writes that wait next to each other; nothing when it is time to end."""
+        """The next job, and where it adds something all that do so behind it; nothing when it is time to end."""
         with self._wake:
             self._wake.wait_for(lambda: self._jobs or self._closing, IDLE)
             if not self._jobs:
                 self._serving = False
                 return []
             batch = [self._jobs.popleft()]
-            while batch[0].writes and self._jobs and self._jobs[0].writes and len(batch) < TOGETHER:
+            if batch[0].more and not self._jobs and self._luck > 0:
+                came = self._wake.wait_for(lambda: self._jobs or self._closing, LINGER)
+                self._luck = LUCK if came else self._luck - 1
+            while batch[0].kind is Kind.ADD and self._jobs and self._jobs[0].kind is Kind.ADD and len(batch) < TOGETHER:
                 batch.append(self._jobs.popleft())
             return batch
 
@@ -98,24 +119,24 @@ class Worker:
         if len(batch) == 1:
             self._alone(batch[0])
             return
+        self._luck = LUCK
         try:
-            results = self._together(batch)
+            self._add(batch)
         except Exception:  # noqa: BLE001  # each on its own: a bad job fails alone, and says why
             self.forget()
             for job in batch:
                 self._alone(job)
         else:
-            for job, result in zip(batch, results, strict=True):
-                job.future.set_result(result)
+            for job in batch:
+                job.future.set_result(None)
 
-    def _together(self, jobs: list[Job]) -> list[Any]:
-        with transaction.atomic(using=self.using):
-            return [job.work() for job in jobs]
+    def _add(self, jobs: list[Job]) -> None:
+        execute([statement for job in jobs for statement in job.work()], using=self.using)
 
     def _alone(self, job: Job) -> None:
         for attempt in range(1, TRIES + 1):
             try:
-                result = self._together([job])[0] if job.writes else job.work()
+                result = self._result(job)
             except Exception as error:  # noqa: BLE001  # it is the caller's
                 self.forget()
                 if isinstance(error, Error) and not isinstance(error, IntegrityError):
@@ -126,6 +147,16 @@ class Worker:
             else:
                 job.future.set_result(result)
                 return
+
+    def _result(self, job: Job) -> Any:
+        match job.kind:
+            case Kind.ADD:
+                return self._add([job])
+            case Kind.READ:
+                return job.work()
+            case Kind.CHANGE:
+                with transaction.atomic(using=self.using):
+                    return job.work()
 
 
 _workers: weakref.WeakSet[Worker] = weakref.WeakSet()
