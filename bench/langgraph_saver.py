@@ -26,7 +26,9 @@ STEPS = 100
 AT = (0, 1_000)
 """Messages that are there before."""
 TURNS = 5
-WORDS = [f"{left}{right}" for left in ("ka", "mo", "ru", "ti", "lo", "se", "va", "ne") for right in ("lin", "tor", "dash", "mek", "sul", "ban")]
+WORDS = [
+    f"{left}{right}" for left in ("ka", "mo", "ru", "ti", "lo", "se", "va", "ne") for right in ("lin", "tor", "dash", "mek", "sul", "ban")
+]
 
 
 class Plain(TypedDict):
@@ -37,7 +39,7 @@ class Plain(TypedDict):
 def delta_state() -> Any:
     from langgraph.channels.delta import DeltaChannel
 
-    def extend(state: list[str], writes: list[list[str]]) -> list[str]:
+    def extend(state: Any, writes: Any) -> list[str]:
         return [*state, *(item for write in writes for item in write)]
 
     return TypedDict("Delta", {"messages": Annotated[list[str], DeltaChannel(extend)], "left": int})  # type: ignore[operator]  # noqa: UP013
@@ -55,7 +57,7 @@ def compile_graph(state: Any, saver: Any) -> Any:
     def work(given: Any) -> dict[str, Any]:
         return {"messages": [message(dice)], "left": given["left"] - 1}
 
-    graph = StateGraph(state)
+    graph: Any = StateGraph(state)
     graph.add_node("work", work)
     graph.add_edge(START, "work")
     graph.add_conditional_edges("work", lambda given: "work" if given["left"] > 0 else END)

@@ -72,7 +72,9 @@ class GraphBlob(models.Model):
     channel = models.TextField()
     version = models.TextField()
     base = models.ForeignKey("self", models.DO_NOTHING, null=True, related_name="+", db_index=False)  # graph_blob_by_base
-    depth = models.PositiveSmallIntegerField(help_text="Rows between this one and the nearest that sums up those before it; 0 for such a one.")
+    depth = models.PositiveSmallIntegerField(
+        help_text="Rows between this one and the nearest that sums up those before it; 0 for such a one."
+    )
     items = models.PositiveIntegerField(null=True, help_text="Of the whole list; null for what is none.")
     kind = models.CharField(max_length=40)
     content = models.BinaryField()

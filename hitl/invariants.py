@@ -142,7 +142,12 @@ def step_done_twice(before: dt.datetime) -> Broken:
 
 
 def history_forks(before: dt.datetime) -> Broken:
-    forks = Checkpoint.objects.filter(parent__isnull=False, graph=None).values("run_id", "parent").annotate(count=Count("pk")).filter(count__gt=1)
+    forks = (
+        Checkpoint.objects.filter(parent__isnull=False, graph=None)
+        .values("run_id", "parent")
+        .annotate(count=Count("pk"))
+        .filter(count__gt=1)
+    )
     return Run.objects.filter(pk__in=forks.values("run_id")).only("pk")
 
 

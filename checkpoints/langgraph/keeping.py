@@ -18,6 +18,8 @@ from checkpoints.langgraph.rows import Address, Owner, Rows
 from checkpoints.models import Checkpoint, Thread
 
 BATCH = 500
+Version = tuple[str, str]
+"""A channel and its version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Kept:
     run: str
     root: str
     """The root graph's checkpoint that a sub-graph's call began at."""
-    blobs: frozenset[tuple[str, str]]
+    blobs: frozenset[Version]
     rebuilt: frozenset[str]
     """Channels that have a version but no value here: delta channels, and some that come and go by themselves."""
     has: frozenset[str]
@@ -111,12 +113,17 @@ def _closure(whole: Mapping[uuid.UUID, Kept], stay: Collection[uuid.UUID]) -> se
     """What must stay for `stay` to be read: ancestors back to the nearest one that holds a value, for each channel that has none."""
     needed = set(stay)
     for key in stay:
-        missing, parent = set(whole[key].rebuilt), whole[key].parent
-        while missing and parent in whole:
-            needed.add(parent)
-            missing -= whole[parent].has
-            parent = whole[parent].parent
+        missing, above = set(whole[key].rebuilt), _parent(whole, key)
+        while missing and above is not None:
+            needed.add(above.key)
+            missing -= above.has
+            above = _parent(whole, above.key)
     return needed
+
+
+def _parent(whole: Mapping[uuid.UUID, Kept], key: uuid.UUID) -> Kept | None:
+    parent = whole[key].parent
+    return whole.get(parent) if parent is not None else None
 
 
 def _drop(rows: Rows, namespace: int, whole: Mapping[uuid.UUID, Kept], keep: Collection[uuid.UUID]) -> None:
@@ -129,11 +136,11 @@ def _drop(rows: Rows, namespace: int, whole: Mapping[uuid.UUID, Kept], keep: Col
     for batch in _batches(orphans):
         GraphCheckpoint.objects.using(using).filter(namespace=namespace, key__in=batch).update(parent=None)
         Checkpoint.objects.using(using).filter(pk__in=[checkpoint_pk(namespace, key) for key in batch]).update(parent=None)
-    keys = [checkpoint_pk(namespace, key) for key in gone]
     for batch in _batches(gone):
         GraphWrite.objects.using(using).filter(namespace=namespace, checkpoint_key__in=batch).delete()
-    _delete_checkpoints(using, keys)
-    _collect(using, namespace, {blob for key in keep for blob in whole[key].blobs})
+    _delete_checkpoints(using, [checkpoint_pk(namespace, key) for key in gone])
+    freed, needed = ({blob for key in keys for blob in whole[key].blobs} for keys in (gone, keep))
+    _collect(using, namespace, freed, needed)
 
 
 def _delete_checkpoints(using: str, keys: Sequence[uuid.UUID]) -> None:
@@ -143,22 +150,30 @@ def _delete_checkpoints(using: str, keys: Sequence[uuid.UUID]) -> None:
         Checkpoint.objects.using(using).filter(pk__in=batch)._raw_delete(using)  # type: ignore[attr-defined]
 
 
-def _collect(using: str, namespace: int, needed: set[tuple[str, str]]) -> None:
-    """Delete the blobs that no checkpoint needs, nor another blob that stays."""
+def _collect(using: str, namespace: int, freed: set[Version], needed: set[Version]) -> None:
+    """Delete the blobs that dropped checkpoints were read from and no other is: what was written meanwhile is not looked at.
+
+    A blob that a list has grown from meanwhile is held by its foreign key; then all of this is done again.
+    """
+    bases, versions = {}, {}
     blobs = GraphBlob.objects.using(using).filter(namespace=namespace)
-    bases, live = {}, []
     for pk, channel, version, base in blobs.values_list("pk", "channel", "version", "base_id").iterator(BATCH):
-        bases[pk] = base
-        if (channel, version) in needed:
-            live.append(pk)
-    stay: set[uuid.UUID] = set()
-    for pk in live:
-        step: uuid.UUID | None = pk
-        while step is not None and step not in stay:
-            stay.add(step)
-            step = bases.get(step)
-    for batch in _batches([pk for pk in bases if pk not in stay]):
+        bases[pk], versions[channel, version] = base, pk
+    stay = _chains(bases, [versions[one] for one in needed if one in versions])
+    gone = _chains(bases, [versions[one] for one in freed if one in versions]) - stay
+    for batch in _batches(gone):
         blobs.filter(pk__in=batch).delete()
+
+
+def _chains(bases: Mapping[uuid.UUID, uuid.UUID | None], tips: Iterable[uuid.UUID]) -> set[uuid.UUID]:
+    """Blobs with all that they build on."""
+    found: set[uuid.UUID] = set()
+    for pk in tips:
+        step: uuid.UUID | None = pk
+        while step is not None and step not in found:
+            found.add(step)
+            step = bases.get(step)
+    return found
 
 
 def _drop_namespace(rows: Rows, namespace: int) -> None:
@@ -200,7 +215,7 @@ def _copy_checkpoints(rows: Rows, source: int, target: int, thread: uuid.UUID) -
 
 
 def _copy_writes(rows: Rows, source: int, target: int) -> None:
-    copies = []
+    copies: list[Any] = []
     for write in GraphWrite.objects.using(rows.using).filter(namespace=source).iterator(BATCH):
         write.namespace_id = target
         copies = _flush(rows.using, [*copies, write])

@@ -28,6 +28,4 @@ def checkpoint_pk(namespace: int, key: uuid.UUID) -> uuid.UUID:
         ticks = max(ticks - GREGORIAN, 0)
     milliseconds, rest = divmod(ticks, 10_000)
     mark = int.from_bytes(hashlib.sha256(f"{namespace}:{key}".encode()).digest()[:8]) >> 4  # 60 bits
-    return uuid.UUID(
-        int=(milliseconds & (1 << 48) - 1) << 80 | 7 << 76 | (rest >> 2) << 64 | 2 << 62 | (rest & 3) << 60 | mark
-    )
+    return uuid.UUID(int=(milliseconds & (1 << 48) - 1) << 80 | 7 << 76 | (rest >> 2) << 64 | 2 << 62 | (rest & 3) << 60 | mark)

@@ -18,9 +18,9 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 
 from checkpoints import codec, graph_state
-from checkpoints.graph_models import GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
+from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.graph_state import Value
-from checkpoints.langgraph.blobs import Blobs
+from checkpoints.langgraph.blobs import Blobs, dump
 from checkpoints.langgraph.keys import checkpoint_pk
 from checkpoints.langgraph.statements import Statement, upsert
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
@@ -61,7 +61,9 @@ class Put:
     run: str
     step: int
     values: Mapping[str, tuple[str, Value]]
-    """Channel → version, value."""
+    """Channel → version, value: those that are new."""
+    same: Mapping[str, tuple[str, Any]]
+    """Those that an earlier checkpoint has written, not serialised: they are looked for only where nothing is known of the parent."""
     seen: Mapping[str, Any]
     next_nodes: str
     ended: bool
@@ -111,9 +113,7 @@ class Rows:
         """The namespace's rows, if there are any."""
         place = (at.owner.user.pk, at.thread, at.namespace)
         if place not in self.places:
-            row = GraphNamespace.objects.using(self.using).filter(
-                thread__owner=at.owner.user.pk, thread__name=at.thread, name=at.namespace
-            )
+            row = GraphNamespace.objects.using(self.using).filter(thread__owner=at.owner.user.pk, thread__name=at.thread, name=at.namespace)
             if (found := row.values_list("pk", "thread").first()) is None:
                 return None
             _keep(self.places, place, Where(*found))
@@ -143,7 +143,8 @@ class Rows:
 
     def put(self, put: Put) -> list[Statement]:
         where = self.make(put.at)
-        new = [self.blobs.row((where.namespace, channel), version, value, put.serde) for channel, (version, value) in put.values.items()]
+        values = {**put.values, **self._missing(where.namespace, put)}
+        new = [self.blobs.row((where.namespace, channel), version, value, put.serde) for channel, (version, value) in values.items()]
         kind, content = graph_state.pack(*put.skeleton)
         row = self._checkpoint(put, where)
         row.digest = graph_state.digest_of(kind, content)
@@ -158,6 +159,17 @@ class Rows:
             upsert([row], using=self.using, on=["id"], update=SHOWN),
             upsert([graph], using=self.using, on=["checkpoint_id"], update=["parent", "run", "kind", "content"]),
         ]
+
+    def _missing(self, namespace: int, put: Put) -> dict[str, tuple[str, Value]]:
+        """Values that should be there and are not: somebody has deleted the checkpoint that wrote them."""
+        if not put.same or self.latest.get(namespace, (None, {}))[0] == put.parent:
+            return {}
+        versions = {channel: version for channel, (version, _) in put.same.items()}
+        rows = GraphBlob.objects.using(self.using).filter(namespace=namespace, channel__in=versions, version__in=set(versions.values()))
+        there = set(rows.values_list("channel", "version"))
+        return {
+            channel: (version, dump(put.serde, value)) for channel, (version, value) in put.same.items() if (channel, version) not in there
+        }
 
     def _checkpoint(self, put: Put, where: Where) -> Checkpoint:
         """The row that pages and API show: what of it LangGraph does not say is read off the channels as far as they tell."""

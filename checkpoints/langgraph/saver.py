@@ -37,6 +37,8 @@ PAGE = 50
 INLINE = 256
 """Characters of a text that is kept in the checkpoint itself; a longer one is written once per version."""
 Result = TypeVar("Result")
+Page = tuple[int, list[Found]]
+"""How many checkpoints were looked at, and those of them that match."""
 
 
 class DjangoSaver(BaseCheckpointSaver[str]):
@@ -248,9 +250,8 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             metadata=_metadata(about),
             run=str(about.get("run_id") or ""),
             step=int(about.get("step") or 0),
-            values={
-                name: (str(versions[name]), blobs.dump(self.serde, channels[name])) for name in stored if name in new_versions
-            },
+            values={name: (str(versions[name]), blobs.dump(self.serde, channels[name])) for name in stored if name in new_versions},
+            same={name: (str(versions[name]), channels[name]) for name in stored if name not in new_versions},
             seen=checkpoint["versions_seen"],
             next_nodes=following,
             ended=not following and about.get("source") != "input" and int(about.get("step") or 0) >= 0,
@@ -284,7 +285,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None,
         start: int,
         limit: int | None,
-    ) -> Callable[[], tuple[int, list[Found]]]:
+    ) -> Callable[[], Page]:
         """How many checkpoints were looked at, and those of them that match."""
         given = config["configurable"] if config else {}
         thread = self._thread(given["thread_id"]).thread if config else None
@@ -294,7 +295,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
                 keys &= Q(**{lookup: key_of(text)}) if key_of(text) else Q(pk__in=[])
         size = PAGE if filter or limit is None else min(PAGE, limit)
 
-        def work() -> tuple[int, list[Found]]:
+        def work() -> Page:
             rows = self._rows.select(self.owner, thread=thread, namespace=given.get("checkpoint_ns"), keys=keys)[start : start + size]
             seen = list(rows)
             matching = [row for row in seen if not filter or _contains(row.checkpoint.metadata, filter)]

@@ -40,7 +40,7 @@ async def chain(saver: BaseCheckpointSaver[str], steps: list[dict[str, Any]], *,
         if configs:
             config["configurable"]["checkpoint_id"] = configs[-1]["configurable"]["checkpoint_id"]
         values = step.get("values", {})
-        new = {channel: saver.get_next_version(versions.get(channel), None) for channel in {"ch", *values}}
+        new: Any = {channel: saver.get_next_version(versions.get(channel), None) for channel in {"ch", *values}}
         versions = {**versions, **new}
         checkpoint = generate_checkpoint(channel_values=values, channel_versions=dict(versions))
         configs.append(await saver.aput(config, checkpoint, generate_metadata(step=number), new))
@@ -69,7 +69,7 @@ async def test_missing_thread(saver: BaseCheckpointSaver[str]) -> None:
 
 
 async def test_writes_from_the_root_oldest_first(saver: BaseCheckpointSaver[str]) -> None:
-    configs = await chain(saver, [{"writes": [written(n)]} for n in range(5)] + [{}])
+    configs = await chain(saver, [*({"writes": [written(n)]} for n in range(5)), {}])
     assert await history(saver, configs[-1]) == ([0, 1, 2, 3, 4], ...)
 
 
@@ -79,7 +79,7 @@ async def test_writes_at_the_target_are_left_out(saver: BaseCheckpointSaver[str]
 
 
 async def test_stops_at_the_nearest_snapshot(saver: BaseCheckpointSaver[str]) -> None:
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"values": {"ch": _DeltaSnapshot(["old"])}, "writes": [written(1)]},
         {"writes": [written(2)]},
         {"values": {"ch": _DeltaSnapshot(["old", 1, 2])}, "writes": [written(3)]},
@@ -106,7 +106,7 @@ async def test_order_within_a_step(saver: BaseCheckpointSaver[str]) -> None:
 
 
 async def test_channels_stop_each_at_its_own_snapshot(saver: BaseCheckpointSaver[str]) -> None:
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"values": {"other": _DeltaSnapshot([0])}, "writes": [written("a"), written("o1", "other")]},
         {"values": {"ch": _DeltaSnapshot(["s"])}, "writes": [written("b"), written("o2", "other")]},
         {},
@@ -130,7 +130,7 @@ async def test_another_branch_is_not_walked(saver: BaseCheckpointSaver[str]) -> 
 
 
 async def test_a_long_chain(saver: BaseCheckpointSaver[str]) -> None:
-    configs = await chain(saver, [{"writes": [written(n)]} for n in range(260)] + [{}])
+    configs = await chain(saver, [*({"writes": [written(n)]} for n in range(260)), {}])
     assert await history(saver, configs[-1]) == (list(range(260)), ...)
 
 

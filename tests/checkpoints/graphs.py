@@ -1,4 +1,4 @@
-"""Graphs for the tests of LangGraph's saver, built anew in each process that asks. `python -m tests.checkpoints.graphs …` is such a process."""
+"""Graphs for the tests of LangGraph's saver, built anew by each process that asks: `python -m tests.checkpoints.graphs` makes some."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def looping(saver: Any, state: Any = State, times: int = 10) -> Any:
         number = len(given["log"])
         return {"log": [f"message {number} " + "x" * 100]}
 
-    graph = StateGraph(state)
+    graph: Any = StateGraph(state)
     graph.add_node("work", work)
     graph.add_edge(START, "work")
     graph.add_conditional_edges("work", lambda given: END if len(given["log"]) % times == 0 else "work")
@@ -88,19 +88,31 @@ def looping(saver: Any, state: Any = State, times: int = 10) -> Any:
 GRAPHS = {"line": line, "parallel": parallel, "nested": nested}
 
 
-def main(graph: str, owner: str, thread: str, *answer: str) -> None:
+def main(graph: str, owner: str, thread: str, *turns: str) -> None:
+    """Each turn in a process of its own, forked from this one, which has no connection: `answer` or `answer/node to die in`."""
     import django
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     django.setup()
+    for turn in turns:
+        answer, _, dies_in = turn.partition("/")
+        pid = os.fork()
+        if not pid:
+            os.environ["GRAPH_DIES_IN"] = dies_in
+            take(graph, owner, thread, answer)
+            sys.stdout.flush()
+            os._exit(0)
+        print("ended with", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+def take(graph: str, owner: str, thread: str, answer: str) -> None:
     from django.contrib.auth.models import User
 
     from checkpoints.langgraph import DjangoSaver
 
+    given: Any = {"begin": {"log": ["in"]}, "": None}.get(answer, Command(resume=answer))
     with DjangoSaver(owner=User.objects.get(username=owner)) as saver:
-        given: Any = Command(resume=answer[0]) if answer and answer[0] else None if answer else {"log": ["in"]}
-        config: Any = {"configurable": {"thread_id": thread}}
-        print(GRAPHS[graph](saver).invoke(given, config, durability="sync"))
+        print(os.getpid(), GRAPHS[graph](saver).invoke(given, {"configurable": {"thread_id": thread}}, durability="sync"))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def values(saver: Any, at: Any = None) -> dict[str, Any]:
     return dict(found.checkpoint["channel_values"])
 
 
-def change(table: type, **columns: Any) -> None:
+def change(table: Any, **columns: Any) -> None:
     """Change stored bytes behind the product's back."""
     table._default_manager.update(**columns)
 
@@ -85,7 +85,13 @@ def test_a_tasks_writes_stay_as_first_written_but_errors_and_questions_are_repla
     saver.put_writes(at, [("__interrupt__", "one")], "task")
     saver.put_writes(at, [("__interrupt__", "two")], "task")
     saver.put_writes(at, [("__error__", "e"), ("__resume__", "r")], "task")
-    assert dict(GraphWrite.objects.values_list("idx", "channel")) == {0: "a", 1: "b", -3: "__interrupt__", -1: "__error__", -4: "__resume__"}
+    assert dict(GraphWrite.objects.values_list("idx", "channel")) == {
+        0: "a",
+        1: "b",
+        -3: "__interrupt__",
+        -1: "__error__",
+        -4: "__resume__",
+    }
     pending = {channel: value for _, channel, value in saver.get_tuple(config()).pending_writes}
     assert pending == {"a": "first", "b": "new", "__interrupt__": "two", "__error__": "e", "__resume__": "r"}
 
@@ -258,7 +264,9 @@ def test_a_bad_write_fails_alone(saver):
     """Jobs that wait together go in one transaction; the one that cannot be written says why, the others are written."""
     held = threading.Event()
     blocked = saver._worker.submit(held.wait, worker.Kind.READ)
-    waiting = [saver._worker.submit(saver._put(config(str(n)), generate_checkpoint(), generate_metadata(), {}), worker.Kind.ADD) for n in range(3)]
+    waiting = [
+        saver._worker.submit(saver._put(config(str(n)), generate_checkpoint(), generate_metadata(), {}), worker.Kind.ADD) for n in range(3)
+    ]
     bad = saver._worker.submit(lambda: 1 / 0, worker.Kind.ADD)
     held.set()
     blocked.result(10)
@@ -308,6 +316,19 @@ def test_appending_while_another_process_prunes(owner):
         assert all(found.checkpoint["channel_values"]["log"] for found in other.list(config()))
 
 
+def test_a_fork_of_a_checkpoint_that_another_process_dropped_is_whole_all_the_same(saver, owner):
+    """Values that did not change are written again where they are not there any more."""
+    at = put(saver, {"log": ["x" * 300], "kept": ["y" * 300]})
+    found = saver.get_tuple(at)
+    put(saver, {"log": ["new"], "kept": ["new"]}, parent=at)
+    with DjangoSaver(owner=owner) as other:
+        other.prune(["t"])
+    versions = found.checkpoint["channel_versions"] | {"log": saver.get_next_version(found.checkpoint["channel_versions"]["log"], None)}
+    fork = generate_checkpoint(channel_values={"log": ["fork"], "kept": ["y" * 300]}, channel_versions=versions)
+    put_at = saver.put(at, fork, generate_metadata(), {"log": versions["log"]})
+    assert values(saver, put_at) == {"log": ["fork"], "kept": ["y" * 300]}
+
+
 def test_a_forked_process_has_a_worker_of_its_own(saver):
     import os
 
@@ -335,7 +356,7 @@ class Mine:
 def test_a_type_that_is_not_allowed_is_refused_at_write(saver, owner):
     """F15: not when somebody resumes a week later."""
     for bad in (Mine(1), [Mine(1)], {"deep": [{"er": Mine(1)}]}, lambda: None):
-        with pytest.raises(PayloadRefused, match="Mine|serializable"):
+        with pytest.raises(PayloadRefused, match=r"Mine|serializable"):
             put(saver, {"a": bad})
         with pytest.raises(PayloadRefused):
             saver.put_writes(config(checkpoint_id=str(uuid6())), [("a", bad)], "task")
@@ -378,7 +399,8 @@ def test_a_serializer_that_unpickles_is_replaced_or_refused(owner):
         def loads(self, data: bytes) -> Any:
             return pickle.loads(data)
 
-    with DjangoSaver(owner=owner, serde=Pickles()) as saver, pytest.raises(PayloadRefused, match="kind"):
+    old: Any = Pickles()
+    with DjangoSaver(owner=owner, serde=old) as saver, pytest.raises(PayloadRefused, match="kind"):
         put(saver, {"a": [1]})
 
 
@@ -433,7 +455,9 @@ def test_damage_is_found_and_nothing_resumed(saver, what):
 
 
 json_like = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=8), lambda inner: st.lists(inner, max_size=20), max_leaves=40
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=20),
+    max_leaves=40,
 )
 
 
@@ -476,7 +500,9 @@ def test_every_version_of_a_list_is_read_as_it_was_written(saver, moves):
 
 @given(st.lists(st.integers(0, 2**40), min_size=2, max_size=20, unique=True))
 def test_our_ids_sort_as_theirs(ticks):
-    made = [uuid.UUID(int=(tick + keys.GREGORIAN) >> 12 << 80 | 6 << 76 | ((tick + keys.GREGORIAN) & 0xFFF) << 64 | 2 << 62) for tick in ticks]
+    made = [
+        uuid.UUID(int=(tick + keys.GREGORIAN) >> 12 << 80 | 6 << 76 | ((tick + keys.GREGORIAN) & 0xFFF) << 64 | 2 << 62) for tick in ticks
+    ]
     ours = [keys.checkpoint_pk(1, key) for key in made]
     assert sorted(range(len(made)), key=lambda n: made[n]) == sorted(range(len(made)), key=lambda n: ours[n])
     assert all(one.version == 7 for one in ours)
