@@ -42,7 +42,7 @@ def delta_state() -> Any:
     def extend(state: Any, writes: Any) -> list[str]:
         return [*state, *(item for write in writes for item in write)]
 
-    return TypedDict("Delta", {"messages": Annotated[list[str], DeltaChannel(extend)], "left": int})  # type: ignore[operator]  # noqa: UP013
+    return TypedDict("Delta", {"messages": Annotated[list[str], DeltaChannel(extend)], "left": int})  # type: ignore[operator]
 
 
 def message(dice: random.Random) -> str:

@@ -240,10 +240,4 @@ class Chunk(models.Model):
         return self.digest[:12]
 
 
-from checkpoints.graph_models import (  # noqa: E402  # Django looks for tables here
-    GraphBlob as GraphBlob,
-    GraphCheckpoint as GraphCheckpoint,
-    GraphNamespace as GraphNamespace,
-    GraphThread as GraphThread,
-    GraphWrite as GraphWrite,
-)
+import checkpoints.graph_models  # noqa: E402, F401  # Django looks for tables here

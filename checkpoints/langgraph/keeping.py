@@ -147,7 +147,7 @@ def _delete_checkpoints(using: str, keys: Sequence[uuid.UUID]) -> None:
     """Foreign keys are looked at when the transaction commits, so parents and children may go in any order."""
     for batch in _batches(keys):
         GraphCheckpoint.objects.using(using).filter(pk__in=batch).delete()
-        Checkpoint.objects.using(using).filter(pk__in=batch)._raw_delete(using)  # type: ignore[attr-defined]
+        Checkpoint.objects.using(using).filter(pk__in=batch)._raw_delete(using)
 
 
 def _collect(using: str, namespace: int, freed: set[Version], needed: set[Version]) -> None:

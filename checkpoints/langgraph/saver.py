@@ -194,7 +194,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     def get_next_version(self, current: str | int | float | None, channel: None = None) -> str:
         """Sorts as text; the random part tells apart what two branches made of the same version."""
         number = int(str(current).split(".")[0]) + 1 if current is not None else 1
-        return f"{number:010}.{random.getrandbits(64):016x}"  # noqa: S311  # no secret
+        return f"{number:010}.{random.getrandbits(64):016x}"  # no secret
 
     # -- what both halves share ------------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ class Result:
 
 
 async def chain(saver: BaseCheckpointSaver[str], steps: list[dict[str, Any]], *, thread: str | None = None, ns: str = "") -> list[Any]:
-    """A line of checkpoints; each step has `values` that it holds, and `writes` stored at it: (task, path, channel, value). Gives configs."""
+    """A line of checkpoints; each step has `values` that it holds, and `writes` stored at it (`written`). Gives their configs."""
     configs: list[Any] = []
     thread = thread or str(uuid4())
     versions: dict[str, Any] = {}

@@ -15,8 +15,9 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Command
 
 from checkpoints import store
+from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.langgraph import DjangoSaver
-from checkpoints.models import Checkpoint, GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite, Thread
+from checkpoints.models import Checkpoint, Thread
 from tests.checkpoints import conformance, graphs
 from tests.crash import child_environment
 from tests.databases import file_database

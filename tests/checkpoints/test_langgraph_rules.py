@@ -24,9 +24,10 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from checkpoints import graph_state, store
+from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphWrite
 from checkpoints.graph_state import Value, value_of
 from checkpoints.langgraph import DjangoSaver, PayloadRefused, StrictSerializer, keys, worker
-from checkpoints.models import Checkpoint, GraphBlob, GraphCheckpoint, GraphWrite, Thread
+from checkpoints.models import Checkpoint, Thread
 from checkpoints.store import CheckpointDamaged
 from tests.checkpoints import graphs
 from tests.databases import at_once, file_database
