@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MODULES := project hitl runs checkpoints
 
-.PHONY: up check test bench chaos clean
+.PHONY: up check test conformance bench chaos clean
 
 up: .venv/runtime
 	WAYSTATION_DATA="$(abspath $(DATA))" WAYSTATION_REPOSITORIES="$(REPOSITORIES)" exec $(BIN)/python manage.py standalone --demo --port $(PORT)
@@ -22,6 +22,9 @@ check: .venv/dev
 
 test: .venv/dev
 	$(BIN)/python -m tests.run $(ARGS)
+
+conformance: .venv/dev
+	$(BIN)/python -m tests.checkpoints.conformance
 
 bench: .venv/dev
 	$(BIN)/python -m bench $(ARGS)
@@ -41,7 +44,7 @@ chaos: .venv/dev
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.txt
 	touch $@
 
-.venv/dev: requirements-dev.txt requirements.txt | .venv/bin/uv
+.venv/dev: requirements-dev.txt requirements.txt requirements-langgraph.txt | .venv/bin/uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements-dev.txt
 	touch $@
 

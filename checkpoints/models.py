@@ -238,3 +238,6 @@ class Chunk(models.Model):
 
     def __str__(self) -> str:
         return self.digest[:12]
+
+
+import checkpoints.graph_models  # noqa: E402, F401  # Django looks for tables here

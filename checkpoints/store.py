@@ -26,7 +26,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from checkpoints import codec
+from checkpoints import codec, graph_state
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Thread
 
 SCHEMA_VERSION = 2
@@ -188,6 +188,8 @@ def load(checkpoint: Checkpoint) -> dict[str, Any]:
     if checkpoint.schema_version > SCHEMA_VERSION:
         raise CheckpointDamaged(f"{checkpoint.shown_id} was written by a newer version of Waystation. Nothing was resumed from it.")
     try:
+        if checkpoint.body == graph_state.BODY:
+            return codec.state(graph_state.state(checkpoint))
         state, checkpoint.behind = _unfold(checkpoint)
         found = codec.state_digest(state) if checkpoint.schema_version > 1 else codec.digest(codec.encode(state))
         intact = found == checkpoint.digest

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from checkpoints import codec, ids, log, store
+from checkpoints import codec, graph_state, ids, log, store
 from checkpoints.models import Checkpoint, Thread
 from hitl import services, threads
 from hitl.models import Via
@@ -281,7 +281,7 @@ class ThreadState(APIView):
     @extend_schema(operation_id="get_thread_state", responses=StateOut, summary="The state at a thread's latest checkpoint")
     def get(self, request: Request, thread_id: UUID) -> Response:
         head_id = thread_of(thread_id, request).head_id
-        head = Checkpoint.objects.get(pk=head_id) if head_id else None
+        head = Checkpoint.objects.get(pk=head_id) if head_id else graph_state.latest(thread_id)
         if head is None:
             raise services.NotFound("This thread has not run yet, so it has no state.")
         return Response({"checkpoint_id": head.shown_id, "next_step": head.next_step, "values": store.load(head)})

@@ -132,7 +132,7 @@ def _steps_done() -> QuerySet[Checkpoint]:
     failed and cancelled runs hold no result.
     """
     results = (CheckpointStatus.ACTIVE, CheckpointStatus.PENDING_INPUT, CheckpointStatus.COMPLETED)
-    ran = Checkpoint.objects.filter(parent__next_step=F("node_id"), status__in=results).exclude(node_id="")
+    ran = Checkpoint.objects.filter(parent__next_step=F("node_id"), status__in=results, graph=None).exclude(node_id="")
     return ran.exclude(parent__node_id=F("node_id"), parent__loop_num=F("loop_num"), parent__run_id=F("run_id"))
 
 
@@ -142,7 +142,12 @@ def step_done_twice(before: dt.datetime) -> Broken:
 
 
 def history_forks(before: dt.datetime) -> Broken:
-    forks = Checkpoint.objects.filter(parent__isnull=False).values("run_id", "parent").annotate(count=Count("pk")).filter(count__gt=1)
+    forks = (
+        Checkpoint.objects.filter(parent__isnull=False, graph=None)
+        .values("run_id", "parent")
+        .annotate(count=Count("pk"))
+        .filter(count__gt=1)
+    )
     return Run.objects.filter(pk__in=forks.values("run_id")).only("pk")
 
 
@@ -202,7 +207,7 @@ def head_is_old(before: dt.datetime) -> Broken:
 
 def _went_on(status: CheckpointStatus) -> QuerySet[Checkpoint]:
     """What a run wrote after a checkpoint of its own in that status. A fork is another run: a person began it, and its step runs anew."""
-    return Checkpoint.objects.filter(parent__status=status, parent__run_id=F("run_id"))
+    return Checkpoint.objects.filter(parent__status=status, parent__run_id=F("run_id"), graph=None)  # a graph has rules of its own
 
 
 def went_on_unasked(before: dt.datetime) -> Broken:
