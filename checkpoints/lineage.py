@@ -74,7 +74,7 @@ class Node:
 
 @dataclass(slots=True)
 class Branch:
-    """A line of checkpoints each of which came from the one before. The first to go on from a checkpoint is of its branch, others begin their own."""
+    """A line of checkpoints, each from the one before. The first to go on from a checkpoint is of its branch; others begin their own."""
 
     number: int
     """From 1, oldest first."""
