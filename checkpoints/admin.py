@@ -23,6 +23,7 @@ from unfold.decorators import display
 from checkpoints import ids, store
 from checkpoints.admin_lists import AgeField, FarChangeList, KeysetChangeList, NodeField, SizeField, StatusField
 from checkpoints.models import Checkpoint, Event, Thread
+from checkpoints.pages import UNREADABLE as UNREADABLE
 
 LONGEST = 200_000
 """Characters of one value on one page; what is longer keeps its beginning and its end."""
@@ -30,8 +31,6 @@ MOST = 100
 """Rows that one confirmation takes."""
 ENDING = {"cancel_order", "revoke"}
 """Actions whose button is red."""
-UNREADABLE = (store.CheckpointDamaged, ValueError, KeyError, TypeError)
-"""What reading a row raises whose stored text was changed by other hands."""
 
 
 def text(value: str) -> SafeString:

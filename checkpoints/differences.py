@@ -36,6 +36,12 @@ class DifferentThreads(Exception):
     code = "different_threads"
 
 
+class NothingBefore(Exception):
+    """The first checkpoint of a thread has no parent to be compared with."""
+
+    code = "no_parent"
+
+
 class Kind(StrEnum):
     ADDED = "added"
     REMOVED = "removed"

@@ -1,4 +1,4 @@
-"""What operators ask of a checkpoint: which events belong to its step, what its state looks like next to its parent's, who may read it."""
+"""What people ask of a checkpoint: which events belong to its step, how its branch went, who may read its state."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import connection
 
-from checkpoints import ids, store
-from checkpoints.differences import Comparison, diff
+from checkpoints import ids
+from checkpoints.differences import Comparison
 from checkpoints.lineage import Branch, Node
 from checkpoints.models import Checkpoint, Event, EventKind
 
@@ -30,24 +30,6 @@ ENDS_SHOWN = 3
 def may_read_state(user: AbstractBaseUser | AnonymousUser) -> bool:
     """Whether this member of staff may see what is in a state. The one place to ask, for pages and downloads of the admin."""
     return bool(getattr(user, "has_perm", lambda _: False)("checkpoints.view_checkpoint"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Against:
-    """A checkpoint beside another, or the reason why that cannot be shown."""
-
-    comparison: Comparison | None
-    problem: str = ""
-
-
-def against_parent(checkpoint: Checkpoint) -> Against:
-    """What a checkpoint changed; nothing to compare for a thread's first."""
-    if checkpoint.parent_id is None:
-        return Against(comparison=None)
-    try:
-        return Against(comparison=diff(Checkpoint.objects.get(pk=checkpoint.parent_id), checkpoint))
-    except store.CheckpointDamaged as error:
-        return Against(comparison=None, problem=str(error))
 
 
 def events_of(checkpoint: Checkpoint) -> list[Event]:

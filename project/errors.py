@@ -9,7 +9,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_handler
 
-from checkpoints.differences import DifferentThreads
+from checkpoints.differences import DifferentThreads, NothingBefore
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged
 from hitl import services
@@ -28,6 +28,7 @@ STATUS: dict[type[Exception], int] = {
     NothingToFork: 409,
     ReasonMissing: 422,
     DifferentThreads: 409,
+    NothingBefore: 409,
     services.AlreadyAnswered: 409,
     PauseClosed: 409,
     services.RevisionMismatch: 409,
