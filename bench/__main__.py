@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.run import install_missing, postgresql, redis
 
-BENCHES = ("commit_floor", "steps", "pause_resume", "growth")
+BENCHES = ("commit_floor", "steps", "pause_resume", "growth", "scale")
 
 
 def main(names: list[str]) -> int:
