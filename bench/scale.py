@@ -231,7 +231,7 @@ def cases() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def browser(name: str) -> Client:
-    client = Client()
+    client = Client(headers={"host": "localhost"})
     client.force_login(User.objects.get(username=name))
     return client
 
