@@ -24,6 +24,7 @@ from checkpoints import ids, store
 from checkpoints.admin_lists import AgeField, FarChangeList, KeysetChangeList, NodeField, SizeField, StatusField
 from checkpoints.models import Checkpoint, Event, Thread
 from checkpoints.pages import UNREADABLE as UNREADABLE
+from checkpoints.pages import key_of
 
 LONGEST = 200_000
 """Characters of one value on one page; what is longer keeps its beginning and its end."""
@@ -256,6 +257,13 @@ class EventAdmin(ReadOnlyAdmin):
     list_display = ("name", "thread_link", "run_link", "at")
     list_filter = ("kind",)
     fields = ("kind", "seq", "thread_link", "run_link", "at", "data_json")
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet[Any], search_term: str) -> tuple[QuerySet[Any], bool]:
+        """A run's events are looked for among its thread's: there is no index of them by run, which every step would pay for."""
+        found, doubled = super().get_search_results(request, queryset, search_term)
+        if (run := key_of(search_term, "run")) is None:
+            return found, doubled
+        return found.filter(thread__in=Checkpoint.objects.filter(run_id=run).values("thread")[:1]), doubled
 
     @display(description="event")
     def name(self, event: Event) -> str:
