@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoints import differences, ids, store
+from checkpoints import codec, differences, ids, store
 from checkpoints.differences import DifferentThreads, compare, diff
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 
@@ -77,7 +77,7 @@ def test_a_large_value_is_told_by_its_digest():
     [change] = compare({"blob": "a"}, {"blob": "b" * 5_000}).changes
     assert change.old.whole
     assert (change.new.whole, change.new.size, len(change.new.text)) == (False, 5_002, differences.BEGINNING)
-    assert change.new.digest == store.codec.digest(json.dumps("b" * 5_000))
+    assert change.new.digest == codec.digest(json.dumps("b" * 5_000))
 
 
 def test_many_changes_are_counted_but_not_all_listed():
@@ -145,8 +145,8 @@ def test_every_path_leads_to_the_value_that_is_told(old, new):
 
 
 def put(thread, state, parent=None, **entry):
-    entry = store.Entry(status=CheckpointStatus.ACTIVE, **entry)
-    return store.save(thread.pk, ids.new(), state, entry, parent=parent, before=store.load(parent) if parent else None)
+    said = store.Entry(status=CheckpointStatus.ACTIVE, **entry)
+    return store.save(thread.pk, ids.new(), state, said, parent=parent, before=store.load(parent) if parent else None)
 
 
 @pytest.fixture

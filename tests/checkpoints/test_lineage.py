@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints import forensics, ids, lineage, log, state_tree, store
-from checkpoints.models import CheckpointStatus, EventKind, Thread
+from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +31,7 @@ def put(thread, parent=None, run=None, node="work", state=None):
 
 
 def line(thread, count, parent=None):
-    made = []
+    made: list[Checkpoint] = []
     for _ in range(count):
         made.append(put(thread, made[-1] if made else parent))
     return made

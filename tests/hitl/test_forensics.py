@@ -10,13 +10,15 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from checkpoints import admin_lists, codec, forensics, ids, lineage, log, store
+from checkpoints import admin_lists, forensics, ids, lineage, log, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from hitl import services
 from hitl.api_checkpoints import EXAMPLE
 from hitl.models import Via
+from runs import threads as turns
+from runs.engine.advance import advance
 from runs.models import Run
-from tests.conftest import drive, fresh, pause_of
+from tests.conftest import drive, fresh, head_of, pause_of
 from tests.databases import rows
 from tests.hitl.test_admin import client_of, page_of, said, staff
 
@@ -45,8 +47,8 @@ def door(name, checkpoint):
 
 
 def put(thread, state, parent=None, **entry):
-    entry = store.Entry(status=CheckpointStatus.ACTIVE, **entry)
-    return store.save(thread.pk, ids.new(), state, entry, parent=parent, before=None)
+    said = store.Entry(status=CheckpointStatus.ACTIVE, **entry)
+    return store.save(thread.pk, ids.new(), state, said, parent=parent, before=None)
 
 
 # The events of a step
@@ -60,7 +62,8 @@ def test_every_event_of_the_log_belongs_to_exactly_one_checkpoint(paused, ana):
     history = lineage.history(paused.thread_id)[::-1]
     assert [event.seq for one in history for event in forensics.events_of(one)] == [event.seq for event in log.after(paused.thread_id, 0)]
     asked, answered = history[1:3]
-    assert (asked.status, forensics.events_of(asked)[-1].kind) == ("pending_input", "run_paused")
+    assert asked.status == "pending_input"
+    assert [event.kind for event in forensics.events_of(asked)][-3:] == ["checkpoint_created", "run_paused", "log"]
     assert forensics.events_of(answered)[0].kind == "approval_received"
 
 
@@ -228,7 +231,7 @@ def test_resuming_asks_first_says_what_is_repeated_and_wants_a_reason(ended, des
     url = door("resume", after(ended, "planning"))
     before = rows()
     page = desk.get(url).text
-    assert "Execute, Review, Finish" in page.replace("Work", "Execute").replace("Check", "Review") or "Repeated" in page
+    assert "Work, Check, Finish" in page and "Plan: not repeated" in page
     assert desk.post(url, {"reason": " "}).status_code == 422
     assert rows() == before
     assert said(desk.post(url, {"reason": "the shop was closed"}))[0][0] == "success"
@@ -246,12 +249,12 @@ def test_a_fork_takes_an_edited_state_and_tells_who_edited_what(ended, desk):
     state = json.loads(desk.get(url).context["form"]["state"].value())
     assert state == store.load(at)
     desk.post(url, {"state": json.dumps({**state, "worked": 41}), "reason": "more"})
-    begun = fresh(ended).thread.head
+    begun = head_of(fresh(ended))
     assert store.load(begun)["worked"] == 41
     assert begun.parent_id == at.pk
     assert store.load(Checkpoint.objects.get(pk=at.pk)) == state
     assert "A new run began here" in desk.get(page_of("checkpoints_checkpoint", begun.pk)).text
-    assert store.load(drive(ended).thread.head)["worked"] == 42
+    assert store.load(head_of(drive(ended)))["worked"] == 42
 
 
 @pytest.mark.parametrize(
@@ -356,12 +359,8 @@ def test_a_reviewer_resumes_after_reading_what_it_means(ended, page):
 
 
 def test_a_thread_without_an_order_has_a_history_too(templates, ana, team, page):
-    from runs import threads as turns
-
     thread = turns.open_thread(by=ana, team=team)
     run = turns.invoke(thread.pk, turns.Turn(template="writing-quick", input={}), by=ana)
-    from runs.engine.advance import advance
-
     advance(run.pk, budget=60)
     assert f"/threads/{thread.shown_id}/history" in page.get(f"/threads/{thread.shown_id}/").text
     at = Checkpoint.objects.filter(thread=thread, node_id="planning").earliest("id")
@@ -454,13 +453,7 @@ def test_the_events_of_a_checkpoint_and_the_branches_of_a_thread(ended, ana, cal
 def test_a_fork_over_rest_wants_a_reason_that_can_be_kept(ended, ana, api):
     url = f"{API}/checkpoints/{after(ended, 'planning').shown_id}/fork"
     before = rows()
-    for reason, status, code in (
-        ("", 400, "invalid"),
-        (" ", 400, "invalid"),
-        ("x" * 2_001, 400, "invalid"),
-        ("a\ud800", 422, "reason_required"),
-    ):
+    for reason in ("", " ", "x" * 2_001, "a\ud800"):
         response = api(ana).post(url, json.dumps({"reason": reason}), content_type="application/json")
-        assert (response.status_code, response.json()["code"]) == (status, code)
+        assert (response.status_code, response.json()["code"]) == (400, "invalid")
     assert rows() == before
-    assert codec.digest("") != ""

@@ -15,7 +15,7 @@ from runs import forks
 from runs import services as runs
 from runs.engine.context import workspace_path
 from runs.models import WorkOrder
-from tests.conftest import drive, fresh, pause_of
+from tests.conftest import drive, fresh, head_of, pause_of
 from tests.runs.repositories import UNTIDY, git, make_repository
 
 pytestmark = pytest.mark.django_db
@@ -69,7 +69,7 @@ def test_a_fork_finds_the_code_as_its_checkpoint_has_it(reworked, ana, elsewhere
     assert "I001" in git(path_of(order), "log", "--format=%s", "refs/waystation/base..HEAD")
     answer(order, ana, "approve")
     done = fresh(order)
-    assert (done.status, commit_of(done.thread.head)) == ("completed", commit_of(first))
+    assert (done.status, commit_of(head_of(done))) == ("completed", commit_of(first))
 
 
 def test_the_other_branch_keeps_its_code_and_can_be_gone_back_to(reworked, ana):
@@ -94,15 +94,15 @@ def test_a_prospect_tells_what_is_repeated_what_is_kept_and_who_is_asked(reworke
 
 def test_a_prospect_of_a_failed_run_tells_what_comes_for_the_first_time(make_order):
     order = drive(make_order("writing-fail"))
-    found = forks.prospect(order.thread.head)
+    found = forks.prospect(head_of(order))
     assert (found.step, list(found.again), list(found.kept)) == ("Fail", ["Fail"], ["Plan"])
 
 
 def test_a_prospect_says_why_where_nothing_can_begin(paused, make_order):
-    assert "still alive (paused)" in forks.prospect(paused.thread.head).refusal
+    assert "still alive (paused)" in forks.prospect(head_of(paused)).refusal
     ended = drive(make_order("writing-quick"))
-    assert "Nothing follows" in forks.prospect(ended.thread.head).refusal
-    foreign = Checkpoint.objects.get(pk=ended.thread.head_id)
+    assert "Nothing follows" in forks.prospect(head_of(ended)).refusal
+    foreign = Checkpoint.objects.get(pk=head_of(ended).pk)
     foreign.run_id = foreign.pk
     assert "No run of Waystation's own" in forks.prospect(foreign).refusal
 
