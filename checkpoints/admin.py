@@ -19,10 +19,12 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
-from unfold.paginator import InfinitePaginator
 
 from checkpoints import ids, store
+from checkpoints.admin_lists import AgeField, FarChangeList, KeysetChangeList, NodeField, SizeField, StatusField
 from checkpoints.models import Checkpoint, Event, Thread
+from checkpoints.pages import UNREADABLE as UNREADABLE
+from checkpoints.pages import key_of
 
 LONGEST = 200_000
 """Characters of one value on one page; what is longer keeps its beginning and its end."""
@@ -30,8 +32,6 @@ MOST = 100
 """Rows that one confirmation takes."""
 ENDING = {"cancel_order", "revoke"}
 """Actions whose button is red."""
-UNREADABLE = (store.CheckpointDamaged, ValueError, KeyError, TypeError)
-"""What reading a row raises whose stored text was changed by other hands."""
 
 
 def text(value: str) -> SafeString:
@@ -103,6 +103,9 @@ class ReadOnlyAdmin(IdSearch):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer(*self.heavy)
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return KeysetChangeList if tuple(self.ordering) == ("-pk",) else super().get_changelist(request, **kwargs)
+
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fields or ()
 
@@ -158,8 +161,9 @@ class ConfirmedAdmin(ReadOnlyAdmin):
         return TemplateResponse(request, "admin/confirm_action.html", context)
 
 
-@admin.register(Thread)
 class ThreadAdmin(ReadOnlyAdmin):
+    """Registered, with its pages and actions, in `hitl.admin_forensics`."""
+
     shown_ids: ClassVar[dict[str, str]] = {"thr": "pk", "wo": "work_order", "run": "runs", "ckpt": "checkpoints"}
     search_fields = ("title", "owner__username")
     search_help_text = "A thr_, wo_, run_ or ckpt_ id, or words of the title or owner"
@@ -185,18 +189,22 @@ class ThreadAdmin(ReadOnlyAdmin):
 CHECKPOINT_COLOURS = {"active": "info", "pending_input": "warning", "completed": "success", "failed": "danger", "cancelled": "danger"}
 
 
-@admin.register(Checkpoint)
 class CheckpointAdmin(ReadOnlyAdmin):
+    """Registered, with its pages and actions, in `hitl.admin_forensics`."""
+
     shown_ids: ClassVar[dict[str, str]] = {"ckpt": "pk", "thr": "thread", "run": "run_id"}
     search_help_text = "A ckpt_, thr_ or run_ id"
     heavy = ("body", "metadata")
-    paginator = InfinitePaginator
     list_display = ("shown", "thread_link", "run_link", "status_label", "node_id", "next_step", "progress", "size", "created_at")
-    list_filter = ("status", "is_snapshot")
+    list_filter = (StatusField, NodeField, AgeField, SizeField)
+    list_before_template = "admin/checkpoint_filters.html"  # type: ignore[assignment]  # typed by its default, None
     fields = (
         "shown", "thread_link", "run_link", "parent_link", "children_link", "status", "node_id", "next_step", "loop_num", "progress",
-        "digest", "digest_check", "storage", "schema_version", "created_at", "metadata_json", "state_json",
+        "digest", "digest_check", "storage", "schema_version", "created_at", "metadata_json",
     )  # fmt: skip
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return FarChangeList
 
     @display(description="thread")
     def thread_link(self, checkpoint: Checkpoint) -> SafeString | str:
@@ -233,16 +241,12 @@ class CheckpointAdmin(ReadOnlyAdmin):
         try:
             store.load(checkpoint)
         except UNREADABLE:
-            return format_html('<strong class="text-red-700 dark:text-red-500">{}</strong>', "Does not match: see State")
+            return format_html('<strong class="text-red-700 dark:text-red-500">{}</strong>', "Does not match")
         return "Matches"
 
     @display(description="metadata")
     def metadata_json(self, checkpoint: Checkpoint) -> SafeString:
         return as_json(lambda: checkpoint.metadata)
-
-    @display(description="state")
-    def state_json(self, checkpoint: Checkpoint) -> SafeString:
-        return as_json(lambda: store.load(checkpoint))
 
 
 @admin.register(Event)
@@ -250,10 +254,16 @@ class EventAdmin(ReadOnlyAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"thr": "thread", "run": "run_id"}
     search_help_text = "A thr_ or run_ id"
     heavy = ("data",)
-    paginator = InfinitePaginator
     list_display = ("name", "thread_link", "run_link", "at")
     list_filter = ("kind",)
     fields = ("kind", "seq", "thread_link", "run_link", "at", "data_json")
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet[Any], search_term: str) -> tuple[QuerySet[Any], bool]:
+        """A run's events are looked for among its thread's: there is no index of them by run, which every step would pay for."""
+        found, doubled = super().get_search_results(request, queryset, search_term)
+        if (run := key_of(search_term, "run")) is None:
+            return found, doubled
+        return found.filter(thread__in=Checkpoint.objects.filter(run_id=run).values("thread")[:1]), doubled
 
     @display(description="event")
     def name(self, event: Event) -> str:

@@ -5,6 +5,7 @@ The text form is Crockford's base 32 in lower case, so that ids sort by time as 
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 
 import uuid6
@@ -19,6 +20,11 @@ _SHIFTS = range(5 * LENGTH - 10, -1, -10)
 def new() -> uuid.UUID:
     """A fresh time-ordered key."""
     return uuid.UUID(int=uuid6.uuid7().int)
+
+
+def floor(at: dt.datetime) -> uuid.UUID:
+    """The lowest key of a moment: what was made since has a higher one, what was made before a lower one."""
+    return uuid.UUID(int=max(0, int(at.timestamp() * 1000)) << 80)
 
 
 def show(prefix: str, key: uuid.UUID) -> str:

@@ -64,6 +64,17 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
             return self
         return self.filter(Q(owner_id=user.pk) | Q(team__in=Group.objects.filter(user=user.pk)))
 
+    def of(self, user: AbstractBaseUser | AnonymousUser) -> ThreadQuerySet:
+        """The same threads as `visible_to`, for lists over all of them: two index scans, where an OR would have every thread looked at.
+
+        To look one up, `visible_to` is right: it reads that one row.
+        """
+        if not user.is_authenticated or not user.is_active or getattr(user, "is_superuser", False):
+            return self.visible_to(user)
+        plain = Thread.objects.order_by()
+        teams = plain.filter(team__in=Group.objects.filter(user=user.pk))
+        return self.filter(pk__in=plain.filter(owner_id=user.pk).values("pk").union(teams.values("pk")))
+
     def next_seq(self, thread_id: uuid.UUID, count: int = 1) -> int:
         """Take `count` numbers of the thread's log and give the first.
 
@@ -147,6 +158,8 @@ class Checkpoint(ids.Shown, models.Model):
         indexes = [
             models.Index(fields=["thread", "-id"], name="checkpoint_by_thread"),  # history, latest
             models.Index(fields=["run_id", "-id"], name="checkpoint_by_run"),  # a run's checkpoints
+            # where runs waited, failed or ended; what is written most has no part in it, so a step in the middle pays nothing
+            models.Index(fields=["status", "-id"], condition=~Q(status="active"), name="checkpoint_by_status"),
         ]
 
     def __str__(self) -> str:

@@ -23,6 +23,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 
 from checkpoints.admin import MOST, ConfirmedAdmin, ReadOnlyAdmin, row
 from checkpoints.store import CheckpointDamaged
+from hitl import admin_forensics as admin_forensics
 from hitl import services
 from hitl.models import ApiToken, Decision, Ledger, Via
 from runs import services as runs

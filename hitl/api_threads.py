@@ -11,9 +11,10 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schem
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
-from checkpoints import codec, graph_state, ids, log, store
+from checkpoints import codec, graph_state, ids, lineage, log, store
 from checkpoints.models import Checkpoint, Thread
 from hitl import services, threads
 from hitl.models import Via
@@ -288,11 +289,31 @@ class ThreadState(APIView):
 
 
 class ThreadHistory(APIView):
-    @extend_schema(operation_id="get_thread_history", responses=CheckpointOut(many=True), summary="A thread's checkpoints, newest first")
+    @extend_schema(
+        operation_id="get_thread_history",
+        responses=CheckpointOut(many=True),
+        parameters=[
+            OpenApiParameter("branch", str, description="Only this checkpoint, ckpt_…, and those it came from: `limit` of them, no cursor.")
+        ],
+        summary="A thread's checkpoints, newest first",
+    )
     def get(self, request: Request, thread_id: UUID) -> Response:
         pages = NewestFirst()
-        whole = Checkpoint.objects.filter(thread=thread_of(thread_id, request)).defer("body")
+        thread = thread_of(thread_id, request)
+        if tip := request.query_params.get("branch"):
+            return Response(_branch(thread, IdField("ckpt").run_validation(tip), request, limit=pages.get_page_size(request) or 50))
+        whole = Checkpoint.objects.filter(thread=thread).defer("body")
         return pages.get_paginated_response(CheckpointOut(pages.paginate_queryset(whole, request, view=self), many=True).data)
+
+
+def _branch(thread: Thread, tip: UUID, request: Request, *, limit: int) -> dict[str, Any]:
+    """A page of one branch; the next one goes on with the parent of its last."""
+    found = lineage.chain(tip, limit=limit)
+    if not found or found[0].thread_id != thread.pk:
+        raise services.NotFound("This thread has no such checkpoint.")
+    rest = found[-1].parent_id
+    url = replace_query_param(request.build_absolute_uri(), "branch", ids.show(Checkpoint.PREFIX, rest)) if rest else None
+    return {"next": url, "previous": None, "results": CheckpointOut(found, many=True).data}
 
 
 class ThreadEvents(APIView):
@@ -444,7 +465,4 @@ class RunCancel(APIView):
 class CheckpointDetail(APIView):
     @extend_schema(operation_id="get_checkpoint", responses=CheckpointWhole, summary="Read a checkpoint with its state")
     def get(self, request: Request, checkpoint_id: UUID) -> Response:
-        found = Checkpoint.objects.filter(pk=checkpoint_id, thread__in=Thread.objects.visible_to(request.user)).first()
-        if found is None:
-            raise services.NotFound("There is no such checkpoint.")
-        return Response(CheckpointWhole(found).data)
+        return Response(CheckpointWhole(services.find_checkpoint(checkpoint_id, by=user_of(request))).data)

@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from hitl import api, api_threads
+from hitl import api, api_checkpoints, api_threads
 
 urlpatterns = [
     path("work-orders/<wo:order_id>", api.WorkOrderDetail.as_view()),
@@ -15,6 +15,7 @@ urlpatterns = [
     path("threads/<thr:thread_id>", api_threads.ThreadDetail.as_view()),
     path("threads/<thr:thread_id>/state", api_threads.ThreadState.as_view()),
     path("threads/<thr:thread_id>/history", api_threads.ThreadHistory.as_view()),
+    path("threads/<thr:thread_id>/branches", api_checkpoints.ThreadBranches.as_view()),
     path("threads/<thr:thread_id>/events", api_threads.ThreadEvents.as_view()),
     path("threads/<thr:thread_id>/runs", api_threads.ThreadRuns.as_view()),
     path("runs", api_threads.Runs.as_view()),
@@ -24,6 +25,8 @@ urlpatterns = [
     path("runs/<run:run_id>/resume", api_threads.RunResume.as_view()),
     path("runs/<run:run_id>/cancel", api_threads.RunCancel.as_view()),
     path("checkpoints/<ckpt:checkpoint_id>", api_threads.CheckpointDetail.as_view()),
+    path("checkpoints/<ckpt:checkpoint_id>/diff", api_checkpoints.CheckpointDiff.as_view()),
+    path("checkpoints/<ckpt:checkpoint_id>/events", api_checkpoints.CheckpointEvents.as_view()),
     path("checkpoints/<ckpt:checkpoint_id>/fork", api.Fork.as_view()),
     path("pauses", api.Pauses.as_view()),
     path("pauses/<pse:pause_id>", api.PauseDetail.as_view()),

@@ -1,7 +1,7 @@
 """`Idempotency-Key`: a request that is sent again gets the answer of the first one, and nothing is done twice (S3-43, F7).
 
-A key belongs to a person and holds for KEPT. The same key with another request is 422; while the first one is still worked on, 409. What the
-key's first request was answered with is stored right after the answer was made. A server killed in between leaves a key without one: after
+A key belongs to a person and holds for KEPT. The same key with another request is 422; while the first one is worked on, 409. What its
+first request was answered with is stored right after the answer was made. A server killed in between leaves a key without one: after
 STALE it may be used again, and the services behind it refuse to do twice what was done (`decide` names who answered).
 """
 

@@ -304,9 +304,16 @@ def cancel_order(order_id: uuid.UUID, *, by: User, via: Via) -> None:
 
 def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: dict[str, Any] | None = None) -> Run:
     """Fork from a checkpoint that this person may see; raises NotFound, and what `runs.services.fork` raises."""
-    if not Checkpoint.objects.filter(pk=checkpoint_id, thread__in=Thread.objects.visible_to(by)).exists():
+    return runs.fork(find_checkpoint(checkpoint_id, by=by).pk, by=by, reason=reason, state=state)
+
+
+def find_checkpoint(checkpoint_id: uuid.UUID, *, by: User) -> Checkpoint:
+    """A checkpoint that this person may see; raises NotFound."""
+    visible = Checkpoint.objects.filter(thread__in=Thread.objects.visible_to(by)).select_related("thread__work_order", "thread__head")
+    found = visible.defer("thread__head__body").filter(pk=checkpoint_id).first()
+    if found is None:
         raise NotFound("There is no such checkpoint.")
-    return runs.fork(checkpoint_id, by=by, reason=reason, state=state)
+    return found
 
 
 def find_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:

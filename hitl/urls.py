@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from hitl.views import inbox, orders, pauses, threads
+from hitl.views import checkpoints, inbox, orders, pauses, threads
 
 app_name = "hitl"
 urlpatterns = [
@@ -18,6 +18,10 @@ urlpatterns = [
     path("threads/<thr:thread_id>/say", threads.thread_say, name="thread_say"),
     path("threads/<thr:thread_id>/resume", threads.thread_resume, name="thread_resume"),
     path("threads/<thr:thread_id>/cancel", threads.thread_cancel, name="thread_cancel"),
+    path("threads/<thr:thread_id>/history", checkpoints.history, name="history"),
+    path("checkpoints/compare", checkpoints.compare, name="compare"),
+    path("checkpoints/<ckpt:checkpoint_id>/", checkpoints.checkpoint, name="checkpoint"),
+    path("checkpoints/<ckpt:checkpoint_id>/resume", checkpoints.checkpoint_resume, name="checkpoint_resume"),
     path("pauses/<pse:pause_id>/decide", pauses.decide, name="decide"),
     path("pauses/<pse:pause_id>/cancel", pauses.pause_cancel, name="pause_cancel"),
     path("pauses/<pse:pause_id>/changes", pauses.pause_changes, name="pause_changes"),

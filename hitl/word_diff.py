@@ -1,4 +1,4 @@
-"""What changed between two texts, word by word, for people: whole lines that stayed are folded, changed ones show the words that changed."""
+"""What changed between two texts, word by word: lines that stayed are folded, changed ones show the words that changed."""
 
 from __future__ import annotations
 

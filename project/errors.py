@@ -9,11 +9,13 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_handler
 
+from checkpoints.differences import DifferentThreads, NothingBefore
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged
 from hitl import revisions, services
 from runs.definitions import TemplateInvalid, TemplateNotFound
-from runs.services import InputInvalid, NothingToFork, OrdersStopped, PauseClosed, RepositoryNotFound
+from runs.forks import NothingToFork, ReasonMissing
+from runs.services import InputInvalid, OrdersStopped, PauseClosed, RepositoryNotFound
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
 from runs.threads import NothingToResume, ThreadBusy
@@ -24,6 +26,9 @@ STATUS: dict[type[Exception], int] = {
     RepositoryNotFound: 404,
     OrdersStopped: 409,
     NothingToFork: 409,
+    ReasonMissing: 422,
+    DifferentThreads: 409,
+    NothingBefore: 409,
     services.AlreadyAnswered: 409,
     PauseClosed: 409,
     services.RevisionMismatch: 409,

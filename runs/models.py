@@ -358,6 +358,12 @@ class PauseQuerySet(models.QuerySet["Pause"]):
     def visible_to(self, user: Person) -> PauseQuerySet:
         return self.filter(run__thread__in=Thread.objects.visible_to(user))
 
+    def waiting_for(self, user: Person) -> PauseQuerySet:
+        """The open questions that a person may answer: the inbox."""
+        if user.is_active and getattr(user, "is_superuser", False):
+            return self.open()
+        return self.open().filter(run__thread__in=Thread.objects.of(user))
+
     def answerable(self) -> PauseQuerySet:
         """With all that an answer needs, in one query."""
         return self.select_related("run__thread", "run__work_order", "run__parent", "checkpoint")

@@ -17,9 +17,10 @@ from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import definitions
 from runs.engine import commit, ending
-from runs.engine.begin import Start, again, begin, following
+from runs.engine.begin import Start, again, begin
 from runs.engine.facts import created, line
 from runs.engine.interruptions import BEFORE, STOPS
+from runs.forks import NothingToFork, check_reason, origin_of
 from runs.models import Pause, Repository, Run, Template, WorkOrder
 from runs.states import FAILED, PAUSED, PENDING, RUNNING, PauseStatus, RunEnded
 from runs.steps.sources import check_source
@@ -194,25 +195,19 @@ def _retry(order_id: uuid.UUID, *, by: User) -> Run:
     return new
 
 
-class NothingToFork(Exception):
-    """The run cannot begin at this checkpoint: the message says why. Nothing was changed."""
-
-    code = "cannot_fork"
-
-
 def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str, Any] | None = None) -> Run:
     """Go on from any checkpoint of a thread as a new run, with its state or an edited one; what came after stays as it was.
 
     The code's commit in the checkpoint comes along, so the fork forks the code too.
 
     Raises:
-        NothingToFork: no reason given, no step follows there, another run of the thread is still alive, or the state is no JSON.
+        ReasonMissing: no reason given, or none that can be kept.
+        NothingToFork: no step follows there, another run of the thread is still alive, or the state is no JSON.
         store.CheckpointDamaged: the checkpoint cannot be read.
     """
-    if not reason.strip():
-        raise NothingToFork("Say why: a fork needs a reason.")
+    reason = check_reason(reason)
     try:
-        return _fork(checkpoint_id, by=by, reason=reason.strip(), state=state)
+        return _fork(checkpoint_id, by=by, reason=reason, state=state)
     except IntegrityError as error:  # run_one_live_per_thread
         raise NothingToFork("A run of this thread is still alive. Cancel it or let it end, then fork.") from error
     except codec.NotJson as error:
@@ -222,12 +217,7 @@ def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str,
 @transaction.atomic(durable=True)
 def _fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str, Any] | None) -> Run:
     checkpoint = Checkpoint.objects.select_related("thread").get(pk=checkpoint_id)
-    wrote = Run.objects.select_related("definition", "work_order").filter(pk=checkpoint.run_id).first()
-    next_step = following(checkpoint)
-    if wrote is None or checkpoint.status == CheckpointStatus.COMPLETED:
-        raise NothingToFork("Nothing follows this checkpoint. Choose an earlier one.")
-    if wrote.parent_id is not None:
-        raise NothingToFork("This checkpoint is a child run's. Fork the run that started it, from its own checkpoint.")
+    wrote, next_step = origin_of(checkpoint)
     before = store.load(checkpoint)
     after = before if state is None else dict(state)
     start = Start(state=after, next_step=next_step, parent=checkpoint, before=before)

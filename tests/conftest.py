@@ -14,7 +14,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from rest_framework.test import APIClient
 
-from checkpoints.models import Event
+from checkpoints.models import Checkpoint, Event
 from hitl.models import ApiToken
 from runs import services as runs
 from runs import shipped
@@ -105,6 +105,12 @@ def drive(order: WorkOrder) -> WorkOrder:
 
 def pause_of(order: WorkOrder) -> Pause:
     return Pause.objects.open().get(run__thread=order.thread_id)
+
+
+def head_of(order: WorkOrder) -> Checkpoint:
+    """The checkpoint that the order's next run would go on from."""
+    assert order.thread.head is not None
+    return order.thread.head
 
 
 def kinds(order: WorkOrder) -> list[str]:

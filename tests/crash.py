@@ -31,8 +31,8 @@ from runs import definitions
 from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.forks import NothingToFork
 from runs.models import Pause, Run, WorkOrder
-from runs.services import NothingToFork
 from runs.states import ENDED, FAILED, PAUSED, PENDING, RUNNING, RunEnded
 from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed, step
 

@@ -9,7 +9,9 @@ from django import template
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from checkpoints import ids
+from checkpoints import forensics, ids
+from checkpoints.lineage import Branch
+from checkpoints.models import CheckpointStatus, Event
 from hitl import markdown as md
 from hitl.views.common import home_of, place_of
 from runs.models import Pause, Run
@@ -66,3 +68,40 @@ def home(run: Run) -> str:
 @register.filter
 def get(mapping: dict[str, Any], key: str) -> Any:
     return mapping.get(key, "")
+
+
+@register.filter
+def brief(shown_id: str) -> str:
+    """Of a checkpoint's id the first eight signs (S0-54), and the last four: those that were made in the same second begin alike."""
+    _, _, signs = shown_id.partition("_")
+    return f"{signs[:8]}…{signs[-4:]}"
+
+
+@register.filter
+def status_words(status: str) -> str:
+    return str(CheckpointStatus(status).label)
+
+
+@register.filter
+def outline(branch: Branch) -> list[forensics.Item]:
+    return forensics.outline(branch)
+
+
+@register.filter
+def visible(text: str) -> str:
+    """Any text, also one that UTF-8 cannot hold."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+@register.filter
+def diff_kind(line: str) -> str:
+    """The class of a line of a unified diff."""
+    return {"+": "add", "-": "del", "@": "hunk"}.get(line[:1], "same")
+
+
+@register.filter
+def event_words(event: Event) -> str:
+    """What an event says, on one line."""
+    data = event.data if isinstance(event.data, dict) else {}
+    named = data.get("message") or data.get("error") or data.get("prompt") or data.get("decision") or data.get("step") or ""
+    return visible(str(named))[:300]

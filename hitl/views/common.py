@@ -21,7 +21,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     """Context of every template: how many questions wait for this person. The same queryset as the inbox, so badge and list agree (F9)."""
     if not request.user.is_authenticated:
         return {}
-    return {"waiting_count": SimpleLazyObject(lambda: Pause.objects.open().visible_to(request.user).count())}
+    return {"waiting_count": SimpleLazyObject(lambda: Pause.objects.waiting_for(request.user).count())}
 
 
 def root_of(run: Run) -> Run:

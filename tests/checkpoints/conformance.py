@@ -33,7 +33,8 @@ OURS = "delta_channel_history"
 
 
 def main() -> int:
-    from tests.run import install_missing, postgresql
+    from tests.run import install_missing
+    from tests.servers import postgresql
 
     install_missing()
     with ExitStack() as stack:

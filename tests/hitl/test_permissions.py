@@ -86,6 +86,13 @@ KNOWN = {
     f"{API}runs/<{RUN}>/resume": Address({"POST"}, own=True),
     f"{API}runs/<{RUN}>/cancel": Address({"POST"}, own=True),
     f"{API}checkpoints/<{CHECKPOINT}>": Address({"GET", "HEAD"}, own=True),
+    f"checkpoints/<{CHECKPOINT}>/": Address({"GET", "HEAD"}, own=True),
+    f"checkpoints/<{CHECKPOINT}>/resume": Address({"GET", "HEAD", "POST"}, own=True, body={"reason": "why not"}),
+    "checkpoints/compare": Address({"GET", "HEAD"}),
+    f"threads/<{THREAD}>/history": Address({"GET", "HEAD"}, own=True),
+    f"{API}threads/<{THREAD}>/branches": Address({"GET", "HEAD"}, own=True),
+    f"{API}checkpoints/<{CHECKPOINT}>/diff": Address({"GET", "HEAD"}, own=True),
+    f"{API}checkpoints/<{CHECKPOINT}>/events": Address({"GET", "HEAD"}, own=True),
     f"{API}checkpoints/<{CHECKPOINT}>/fork": Address({"POST"}, own=True, body={"reason": "why not"}),
     f"{API}pauses": Address({"GET", "HEAD"}),
     f"{API}pauses/<{PAUSE}>": Address({"GET", "HEAD"}, own=True),
@@ -240,7 +247,8 @@ def test_owner_and_team_may_see(real, path, who, request):
 
 @pytest.mark.parametrize("who", ["ana", "ben"])
 @pytest.mark.parametrize(
-    "path", [path for path in OWN if "POST" in KNOWN[path].methods and not path.endswith(("retry", "suspend", "fork"))]
+    "path",
+    [path for path in OWN if "POST" in KNOWN[path].methods and not path.endswith(("retry", "suspend", "fork", f"<{CHECKPOINT}>/resume"))],
 )
 def test_owner_and_team_may_answer(real, paused, talking, path, who, request):
     """C20."""

@@ -9,8 +9,9 @@ from checkpoints.models import Checkpoint
 from hitl import services
 from hitl.models import Via
 from runs import services as runs
+from runs.forks import NothingToFork
 from runs.models import Run
-from runs.services import InputInvalid, NothingToFork
+from runs.services import InputInvalid
 from runs.states import RunEnded
 from tests import steps
 from tests.anything import state_of

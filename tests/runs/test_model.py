@@ -34,8 +34,8 @@ from runs import definitions
 from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.forks import NothingToFork
 from runs.models import Pause, Run, WorkOrder
-from runs.services import NothingToFork
 from runs.states import RunEnded
 from tests import claims, crash
 from tests.anything import state_of

@@ -25,8 +25,9 @@ from runs import definitions
 from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.forks import NothingToFork
 from runs.models import Pause, Run, WorkOrder
-from runs.services import NothingToFork, PauseClosed
+from runs.services import PauseClosed
 from runs.states import RunEnded
 from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State, StepFailed, step
 from tests import claims, crash

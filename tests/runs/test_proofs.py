@@ -21,8 +21,8 @@ from runs import services as runs
 from runs import tasks
 from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.forks import NothingToFork
 from runs.models import Pause, Run
-from runs.services import NothingToFork
 from runs.states import ENDED, EXPIRED, RunEnded
 from runs.workflows.base import Ask, Done, Go, Report, State, StepFailed
 from tests import claims, steps

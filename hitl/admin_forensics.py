@@ -1,0 +1,196 @@
+"""Forensics that act: going on from a checkpoint, as it is or edited, by one call into `services`; and the decision that led to it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any, cast
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from unfold.widgets import UnfoldAdminTextareaWidget
+
+from checkpoints import codec, forensics, store
+from checkpoints.admin_pages import CheckpointPages, ThreadPages
+from checkpoints.models import Checkpoint, Thread
+from hitl import services
+from hitl.models import Decision
+from runs import forks
+from runs.forks import NothingToFork
+from runs.models import Run
+
+EDITABLE = 1_000_000
+"""Characters of a state that a browser's text field takes; a larger one is edited over REST."""
+
+
+class ReasonForm(forms.Form):
+    reason = forms.CharField(
+        max_length=forks.MAX_REASON,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+        help_text="Why? It is kept with the new run, in the log and in the history.",
+    )
+
+
+class StateField(forms.CharField):
+    """A whole state as JSON, in lines that a person can read and edit."""
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value) or ""
+        try:
+            state = json.loads(text)
+            if not isinstance(state, dict):
+                raise forms.ValidationError("The state is an object: it begins with { and ends with }.")
+            codec.check(state)
+        except json.JSONDecodeError as error:
+            raise forms.ValidationError(f"No JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from error
+        except codec.NotJson as error:
+            raise forms.ValidationError(str(error)) from error
+        except (RecursionError, ValueError) as error:
+            raise forms.ValidationError("This cannot be kept: too many levels, or a number of too many digits.") from error
+        return state
+
+    def clean(self, value: Any) -> Any:
+        self.validate(value)
+        return self.to_python(value)
+
+
+class ForkForm(ReasonForm):
+    state = StateField(strip=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 24, "spellcheck": "false", "class": "json"}))
+    field_order = ("state", "reason")
+
+
+def state_text(state: Mapping[str, Any]) -> str:
+    """A state to edit. What a page cannot carry is written as escapes."""
+    return json.dumps(state, indent=2, ensure_ascii=codec.holds_unreadable(dict(state)))
+
+
+def led_to(checkpoint: Checkpoint) -> tuple[Decision | None, str]:
+    """The decision that a checkpoint records, or the last one before it in its run; and words that say which it is."""
+    related = Decision.objects.select_related("decided_by", "pause")
+    direct = related.filter(pause__checkpoint=checkpoint.parent_id, pause__run=checkpoint.run_id).first() if checkpoint.parent_id else None
+    if direct is not None:
+        return direct, "This checkpoint records an answer:"
+    before = related.filter(pause__run=checkpoint.run_id, decided_at__lt=checkpoint.created_at)
+    return before.order_by("-pk").first(), "The last answer before it in this run:"
+
+
+def fork_at(checkpoint: Checkpoint) -> Run | None:
+    """The run that began with this checkpoint by going on from another one."""
+    run = Run.objects.filter(pk=checkpoint.run_id).first()
+    return run if run is not None and run.forked_from_id is not None and run.forked_from_id == checkpoint.parent_id else None
+
+
+DOORS = {"resume": "admin:checkpoints_checkpoint_resume", "fork": "admin:checkpoints_checkpoint_fork"}
+"""The pages that act."""
+
+
+def may_operate(request: HttpRequest) -> bool:
+    """Going on from a checkpoint wants the right to change checkpoints, though none is ever changed: a fork appends."""
+    return request.user.has_perm("checkpoints.change_checkpoint")
+
+
+def doors(request: HttpRequest) -> dict[str, str]:
+    return DOORS if may_operate(request) else dict.fromkeys(DOORS, "")
+
+
+@admin.register(Thread)
+class ThreadForensics(ThreadPages):
+    def offers(self, request: HttpRequest) -> dict[str, Any]:
+        return doors(request)
+
+
+@admin.register(Checkpoint)
+class CheckpointForensics(CheckpointPages):
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view
+        return [
+            path("<path:object_id>/resume/", view(self.resume_view), name="checkpoints_checkpoint_resume"),
+            path("<path:object_id>/fork/", view(self.fork_view), name="checkpoints_checkpoint_fork"),
+            *super().get_urls(),
+        ]
+
+    def inside(self, request: HttpRequest, checkpoint: Checkpoint) -> dict[str, Any]:
+        decision, words = led_to(checkpoint)
+        open_doors = doors(request) if checkpoint.status != "completed" else dict.fromkeys(DOORS, "")
+        led = {"decision": decision, "decision_words": words, "forked": fork_at(checkpoint)}
+        return {**super().inside(request, checkpoint), **open_doors, **led}
+
+    def resume_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """GET says what would be done; only POST does it."""
+        checkpoint = self._asked_for(request, object_id)
+        form = ReasonForm(request.POST if request.method == "POST" else None)
+        if request.method == "POST" and form.is_valid():
+            done = self._fork(request, checkpoint, form, state=None)
+            if done is not None:
+                return done
+        return self._page(request, checkpoint, form, title="Resume from this checkpoint?", button="Resume")
+
+    def fork_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The state in an editor. What was typed stays on the page until it could be taken."""
+        checkpoint = self._asked_for(request, object_id)
+        if not forensics.may_read_state(request.user):
+            raise PermissionDenied
+        try:
+            state, damage = store.load(checkpoint), ""
+        except store.CheckpointDamaged as error:
+            state, damage = {}, str(error)
+        text = state_text(state)
+        if len(text) > EDITABLE:
+            damage = (
+                f"This state has {len(text)} characters, more than a browser edits well. Fork it over REST: POST checkpoints/<id>/fork."
+            )
+        if damage:
+            messages.error(request, damage)
+            return HttpResponseRedirect(reverse("admin:checkpoints_checkpoint_change", args=[checkpoint.pk]))
+        form = ForkForm(request.POST) if request.method == "POST" else ForkForm(initial={"state": text})
+        if request.method == "POST" and form.is_valid():
+            edited = form.cleaned_data["state"]
+            done = self._fork(request, checkpoint, form, state=None if codec.encode(edited) == codec.encode(state) else edited)
+            if done is not None:
+                return done
+        return self._page(request, checkpoint, form, title="Fork with an edited state", button="Fork")
+
+    def _asked_for(self, request: HttpRequest, object_id: str) -> Checkpoint:
+        if not self.has_view_permission(request) or not may_operate(request):
+            raise PermissionDenied
+        try:
+            return Checkpoint.objects.select_related("thread").get(pk=uuid.UUID(object_id))
+        except (ValueError, Checkpoint.DoesNotExist) as error:
+            raise Http404("There is no such checkpoint.") from error
+
+    def _fork(
+        self, request: HttpRequest, checkpoint: Checkpoint, form: forms.Form, *, state: Mapping[str, Any] | None
+    ) -> HttpResponse | None:
+        """The way to the thread, or None with the refusal on the form."""
+        by = cast(User, request.user)
+        try:
+            kept = None if state is None else dict(state)
+            run = services.fork(checkpoint.pk, by=by, reason=form.cleaned_data["reason"], state=kept)
+        except services.NotFound:
+            form.add_error(None, "Nothing was done: this thread belongs to other people. Ask its owner, or somebody of its team.")
+        except (NothingToFork, store.CheckpointDamaged) as error:
+            form.add_error(None, str(error))
+        else:
+            edited = " with the edited state" if state is not None else ""
+            messages.success(request, f"{run.shown_id} goes on from {checkpoint.shown_id}{edited}. What came after it stays as it was.")
+            return HttpResponseRedirect(reverse("admin:checkpoints_thread_change", args=[checkpoint.thread_id]))
+        return None
+
+    def _page(self, request: HttpRequest, checkpoint: Checkpoint, form: forms.Form, **words: str) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "media": self.media,
+            "checkpoint": checkpoint,
+            "prospect": forks.prospect(checkpoint),
+            "form": form,
+            "back": reverse("admin:checkpoints_checkpoint_change", args=[checkpoint.pk]),
+            **words,
+        }
+        return TemplateResponse(request, "admin/checkpoint_fork.html", context, status=422 if form.errors else 200)

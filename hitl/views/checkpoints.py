@@ -1,0 +1,107 @@
+"""Time travel for reviewers: the history of an order or a thread, what a checkpoint changed, and going on from one."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from checkpoints import forensics, pages, store
+from checkpoints.models import Checkpoint, Thread
+from hitl import services
+from hitl.views.common import person
+from runs import forks
+from runs.forks import NothingToFork
+
+PAGES = {"details": "hitl:checkpoint", "compare": "hitl:compare", "resume": "hitl:checkpoint_resume"}
+"""Which pages the shared templates lead to."""
+
+
+class ResumeForm(forms.Form):
+    reason = forms.CharField(
+        max_length=forks.MAX_REASON,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="Why? It is kept with the new run and shown in the history.",
+    )
+
+
+@require_safe
+@login_required
+def history(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """The branches and the checkpoints of a thread, newest first; `?before=<id>` gives the next page."""
+    thread = Thread.objects.visible_to(person(request)).select_related("work_order").filter(pk=thread_id).first()
+    if thread is None:
+        raise Http404("There is no such thread.")
+    context = {**PAGES, "thread": thread, "home": home_of(thread), **pages.history_of(thread, request)}
+    return render(request, "hitl/history.html", context)
+
+
+@require_safe
+@login_required
+def checkpoint(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpResponse:
+    """One checkpoint: what it changed, the events of its step, its state."""
+    found = _find(checkpoint_id, request)
+    context = {
+        **PAGES,
+        "checkpoint": found,
+        "thread": found.thread,
+        "home": home_of(found.thread),
+        "is_head": found.thread.head_id == found.pk,
+        "prospect": forks.prospect(found),
+        "events": forensics.events_of(found),
+        **pages.change_of(found),
+        **pages.state_of(found, request),
+    }
+    return render(request, "hitl/checkpoint.html", context)
+
+
+@require_safe
+@login_required
+def compare(request: HttpRequest) -> HttpResponse:
+    """Any two checkpoints of a thread: `?old=` and `?new=`."""
+    visible = Checkpoint.objects.filter(thread__in=Thread.objects.visible_to(person(request))).select_related("thread__work_order")
+    found = visible.in_bulk(pages.wanted(request))
+    one = next(iter(found.values()), None)
+    context = {**PAGES, **pages.compared(request, found), "thread": one.thread if one else None, "home": home_of(one.thread) if one else ""}
+    return render(request, "hitl/compare.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def checkpoint_resume(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpResponse:
+    """GET says what would be repeated and what is kept; only POST does it."""
+    found = _find(checkpoint_id, request)
+    form = ResumeForm(request.POST if request.method == "POST" else None)
+    problem, status = "", 200
+    if request.method == "POST" and form.is_valid():
+        try:
+            run = services.fork(found.pk, by=person(request), reason=form.cleaned_data["reason"])
+        except (NothingToFork, store.CheckpointDamaged) as error:
+            problem, status = str(error), 409
+        else:
+            messages.info(request, f"Run {run.shown_id} goes on from the checkpoint. What came after it stays in the history.")
+            return redirect(home_of(found.thread))
+    elif request.method == "POST":
+        status = 422
+    context: dict[str, Any] = {"checkpoint": found, "thread": found.thread, "home": home_of(found.thread), "form": form, "problem": problem}
+    return render(request, "hitl/checkpoint_resume.html", {**context, "prospect": forks.prospect(found)}, status=status)
+
+
+def home_of(thread: Thread) -> str:
+    """The address of the page that shows a thread: its order's, or its own."""
+    order = getattr(thread, "work_order", None)
+    return reverse("hitl:order", args=[order.pk]) if order else reverse("hitl:thread", args=[thread.pk])
+
+
+def _find(checkpoint_id: uuid.UUID, request: HttpRequest) -> Checkpoint:
+    try:
+        return services.find_checkpoint(checkpoint_id, by=person(request))
+    except services.NotFound as error:
+        raise Http404(str(error)) from error

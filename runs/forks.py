@@ -1,0 +1,112 @@
+"""What a fork would do, before anybody does it: the steps that run again, what is kept, and why it cannot be done where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from checkpoints import codec
+from checkpoints.differences import commit_of
+from checkpoints.models import Checkpoint, CheckpointStatus
+from runs.engine.begin import following
+from runs.models import Run, WorkOrder
+from runs.workflows.sequence import FrozenStep
+
+MAX_REASON = 2_000
+LATER = 1_000
+"""Later checkpoints of the thread that are looked at to tell which steps have run since."""
+
+
+class NothingToFork(Exception):
+    """The run cannot begin at this checkpoint: the message says why. Nothing was changed."""
+
+    code = "cannot_fork"
+
+
+class ReasonMissing(NothingToFork):
+    """A fork without a reason that can be kept."""
+
+    code = "reason_required"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prospect:
+    """What resuming from a checkpoint would mean."""
+
+    checkpoint: Checkpoint
+    refusal: str = ""
+    """Why it cannot be done; "" where it can."""
+    step: str = ""
+    """Title of the step that a new run would do next; "" where it would only end."""
+    again: Sequence[str] = ()
+    """Titles of the steps that have run since, and run again."""
+    ahead: Sequence[str] = ()
+    """Titles of the steps that follow and have not run since."""
+    kept: Sequence[str] = ()
+    """Titles of the steps that are done at the checkpoint, and stay so."""
+    asks: Sequence[str] = ()
+    """Titles of the steps after which somebody is asked."""
+    commit: str = ""
+    """The code's commit that the next step finds; "" without code."""
+
+
+def check_reason(reason: str) -> str:
+    """The reason as it is kept. Raises ReasonMissing."""
+    words = reason.strip()
+    if not words:
+        raise ReasonMissing("Say why: a fork needs a reason.")
+    if len(words) > MAX_REASON:
+        raise ReasonMissing(f"A reason may have up to {MAX_REASON} characters; this has {len(words)}.")
+    if words != codec.readable(words):
+        raise ReasonMissing("The reason holds characters that cannot be kept: a NUL, or bytes that are no UTF-8.")
+    return words
+
+
+def origin_of(checkpoint: Checkpoint) -> tuple[Run, str]:
+    """The run that wrote a checkpoint, and the step that a fork would begin with. Raises NothingToFork."""
+    wrote = Run.objects.select_related("definition", "work_order").filter(pk=checkpoint.run_id).first()
+    if wrote is None:
+        raise NothingToFork("No run of Waystation's own wrote this checkpoint; whatever wrote it can go on from it.")
+    if checkpoint.status == CheckpointStatus.COMPLETED:
+        raise NothingToFork("Nothing follows this checkpoint. Choose an earlier one.")
+    if wrote.parent_id is not None:
+        raise NothingToFork("This checkpoint is a child run's. Fork the run that started it, from its own checkpoint.")
+    return wrote, following(checkpoint)
+
+
+def prospect(checkpoint: Checkpoint) -> Prospect:
+    """Look, and change nothing."""
+    try:
+        wrote, step = origin_of(checkpoint)
+    except NothingToFork as refused:
+        return Prospect(checkpoint=checkpoint, refusal=str(refused), commit=commit_of(checkpoint))
+    alive = Run.objects.live().filter(thread=checkpoint.thread_id).first()
+    words = (
+        f"A run of this thread is still alive ({alive.get_status_display().lower()}). Cancel it or let it end, then fork." if alive else ""
+    )
+    steps = wrote.definition.steps
+    place = next((index for index, one in enumerate(steps) if one["name"] == step), len(steps))
+    since = set(
+        Checkpoint.objects.filter(thread=checkpoint.thread_id, pk__gt=checkpoint.pk)
+        .order_by("-pk")
+        .values_list("node_id", flat=True)[:LATER]
+    ) | {checkpoint.node_id}
+    return Prospect(
+        checkpoint=checkpoint,
+        refusal=words,
+        step=steps[place]["title"] if place < len(steps) else "",
+        again=_titles(one for one in steps[place:] if one["name"] in since),
+        ahead=_titles(one for one in steps[place:] if one["name"] not in since),
+        kept=_titles(steps[:place]),
+        asks=_titles(one for one in steps[place:] if one["pause_after"]),
+        commit=commit_of(checkpoint),
+    )
+
+
+def order_of(checkpoint: Checkpoint) -> WorkOrder | None:
+    """The work order on whose thread a checkpoint is."""
+    return WorkOrder.objects.filter(thread=checkpoint.thread_id).first()
+
+
+def _titles(steps: Iterable[FrozenStep]) -> list[str]:
+    return [step["title"] for step in steps]
