@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -36,7 +37,7 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(paused,
     pause, order = pause_of(paused), make_order()
     token, secret = ApiToken.make(ben, name="x", expires_at=timezone.now() + dt.timedelta(days=1))
     now, digest = timezone.now(), ApiToken.digest_of(secret)
-    pairs = [
+    pairs: list[tuple[Any, Any]] = [
         (lambda: _by_id.get(ben, pause.pk), Pause.objects.visible_to(ben).answerable().filter(pk=pause.pk)),
         (lambda: _open_of_order.get(ana, paused.pk), Pause.objects.open().visible_to(ana).answerable().filter(run__work_order=paused.pk)),
         (
@@ -52,6 +53,7 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(paused,
             assert len(queries) == 1
             assert [everything(one) for one in found] == [everything(one) for one in ordinary]
             assert len(found) == 1
+    assert token.expires_at is not None
     assert _valid.get(token.expires_at, digest) == []
 
 
