@@ -15,7 +15,7 @@ from runs.engine import stopping
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
-app = Celery("waystation")
+app = Celery("waystation", amqp="project.broker:Broker")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
