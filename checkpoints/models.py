@@ -97,8 +97,14 @@ class Thread(ids.Shown, models.Model):
     )
     title = models.CharField(max_length=200, blank=True)
     last_seq = models.BigIntegerField(default=0, editable=False)
-    head = models.ForeignKey(
-        "Checkpoint", models.PROTECT, null=True, editable=False, related_name="+", help_text="The checkpoint a run goes on from."
+    head = models.ForeignKey(  # without an index, which each step would change; PostgreSQL's constraint looks the thread up instead
+        "Checkpoint",
+        models.PROTECT,
+        null=True,
+        editable=False,
+        related_name="+",
+        db_index=False,
+        help_text="The checkpoint a run goes on from.",
     )
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -130,7 +136,7 @@ class Checkpoint(ids.Shown, models.Model):
     """Bytes of the deltas since the nearest snapshot, on a checkpoint that `store` has just built or loaded; in no column."""
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
-    thread = models.ForeignKey(Thread, models.PROTECT, related_name="checkpoints", db_index=False)  # checkpoint_by_thread is one
+    thread = models.ForeignKey(Thread, models.PROTECT, related_name="checkpoints", db_index=False)  # the constraint below has one
     run_id = models.UUIDField(help_text="The run that wrote it; runs know checkpoints, not the other way round.")
     parent = models.ForeignKey("self", models.PROTECT, null=True, related_name="children")
     status = models.CharField(max_length=16, choices=CheckpointStatus)
@@ -154,9 +160,10 @@ class Checkpoint(ids.Shown, models.Model):
                 condition=Q(is_snapshot=True, depth=0) | Q(is_snapshot=False, depth__gt=0, parent__isnull=False),
                 name="checkpoint_delta_has_parent",
             ),
+            # what thread_head_is_its_own refers to; also the index of history and latest
+            models.UniqueConstraint(fields=["thread", "id"], name="checkpoint_of_one_thread"),
         ]
         indexes = [
-            models.Index(fields=["thread", "-id"], name="checkpoint_by_thread"),  # history, latest
             models.Index(fields=["run_id", "-id"], name="checkpoint_by_run"),  # a run's checkpoints
             # where runs waited, failed or ended; what is written most has no part in it, so a step in the middle pays nothing
             models.Index(fields=["status", "-id"], condition=~Q(status="active"), name="checkpoint_by_status"),

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import transaction
-from django.db.models import F
+from django.db import connection, transaction
 from django.utils import timezone
 from django.utils.formats import date_format
 
@@ -227,15 +226,24 @@ def _append(decision: Decision) -> None:
     """Add a decision to its ledger. Call inside a transaction, at its end: the ledger's row stays locked until the commit."""
     thread = decision.pause.run.thread
     name = ledger_name(thread.team_id, thread.owner_id)
-    mine = Ledger.objects.filter(pk=name)
-    if not mine.update(length=F("length") + 1):
+    taken = _take_place(name)
+    if taken is None:
         Ledger.objects.bulk_create([Ledger(name=name)], ignore_conflicts=True)
-        mine.update(length=F("length") + 1)
-    ledger = mine.get()
-    decision.ledger, decision.position, decision.previous = ledger, ledger.length, ledger.tip
+        taken = _take_place(name)
+    assert taken is not None
+    decision.ledger_id = name
+    decision.position, decision.previous = taken
     decision.digest = decision.compute_digest()
     decision.save(force_insert=True)
-    mine.update(tip=decision.digest)
+    Ledger.objects.filter(pk=name).update(tip=decision.digest)
+
+
+def _take_place(name: str) -> tuple[int, str] | None:
+    """The next position of a ledger, and its tip. Both databases give back what they update, the ORM does not: it would ask again."""
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE hitl_ledger SET length = length + 1 WHERE name = %s RETURNING length, tip", [name])
+        row = cursor.fetchone()
+    return None if row is None else (row[0], row[1])
 
 
 class NotPaused(Exception):

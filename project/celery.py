@@ -19,7 +19,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 LAST_SECONDS = 2.0
 """What runs get to be handed back, and then what is left of the process gets to end by itself."""
 
-app = Celery("waystation")
+app = Celery("waystation", amqp="project.broker:Broker")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 

@@ -54,6 +54,8 @@ def advance_run(run_id: str) -> None:
 @shared_task(ignore_result=True, expires=30)
 def sweep() -> None:
     """Take runs back from lost workers and send lost messages again. Harmless when two run at once."""
+    global _broken_until
+    _broken_until = 0.0  # this message came, so the broker is back
     _check_connection()
     wanted = recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS))
     room = _room({queue for _, queue in wanted})

@@ -145,7 +145,8 @@ def _several(shape: Shape) -> str:
         WITH asked AS MATERIALIZED (
             SELECT * FROM unnest({", ".join(f"%s::{kind}[]" for _, kind in asked)}) AS asked ({", ".join(name for name, _ in asked)})
         ), free AS MATERIALIZED (
-            SELECT asked.* FROM asked JOIN runs_run AS run ON run.id = run_id JOIN checkpoints_thread AS thread ON thread.id = asked.thread_id
+            SELECT asked.* FROM asked
+            JOIN runs_run AS run ON run.id = run_id JOIN checkpoints_thread AS thread ON thread.id = asked.thread_id
             WHERE run.status = fence_status AND run.epoch = fence_epoch{more} FOR NO KEY UPDATE OF run, thread SKIP LOCKED
         ), held AS (
             UPDATE runs_run AS run SET {", ".join(f"{column} = free.run_{column}" for column, _ in fields)}
@@ -156,7 +157,8 @@ def _several(shape: Shape) -> str:
         ){kept}, told AS (
             INSERT INTO checkpoints_event (thread_id, seq, kind, run_id, data, at)
             SELECT thread_id, last_seq - facts + place, kind, run_id, data, at
-            FROM unnest(%s::uuid[], %s::integer[], %s::text[], %s::text[]) AS fact (of_run, place, kind, data) JOIN numbered ON run_id = of_run
+            FROM unnest(%s::uuid[], %s::integer[], %s::text[], %s::text[]) AS fact (of_run, place, kind, data)
+            JOIN numbered ON run_id = of_run
         )
         SELECT run_id, last_seq FROM numbered"""  # noqa: S608  # every name in it is a column of our models
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 from django.apps import apps
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
+
+from checkpoints.ids import new
+from checkpoints.models import Thread
 
 pytestmark = pytest.mark.django_db
 
@@ -20,3 +23,12 @@ def test_every_constraint_and_index_that_a_model_names_exists(model):
         there = connection.introspection.get_constraints(cursor, model._meta.db_table)
     named = {one.name for one in [*model._meta.constraints, *model._meta.indexes]}
     assert named <= set(there)
+
+
+def test_a_threads_head_is_one_of_its_own_checkpoints(paused, make_order):
+    """On SQLite, which has the plain foreign key, it is at least one that exists."""
+    other = make_order()
+    strange = other.thread.head_id if connection.vendor == "postgresql" else new()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Thread.objects.filter(pk=paused.thread_id).update(head=strange)
+        connection.check_constraints()

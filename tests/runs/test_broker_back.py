@@ -1,0 +1,46 @@
+"""A broker that was away for long is found again within a second or so (P3)."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from django.utils import timezone
+
+from project.celery import app
+from runs import tasks
+from tests.run import free_port
+
+
+class Enough(Exception):
+    """The broker has been away for as long as the test wants."""
+
+
+@pytest.mark.parametrize("kind", ["connection_for_read", "connection_for_write"], ids=["worker", "beat"])
+def test_an_absent_broker_is_looked_for_every_second_however_long_it_is_away(monkeypatch, kind):
+    """P3: kombu's own pause grows to half a minute, so that everything would go on that much later than the next sweep."""
+    monkeypatch.setattr("kombu.utils.functional.sleep", lambda seconds: None)
+    pauses: list[float] = []
+
+    def away(error, interval):
+        pauses.append(interval)
+        if len(pauses) == 40:
+            raise Enough
+
+    url = f"redis://127.0.0.1:{free_port()}/0"
+    with pytest.raises(Enough), getattr(app, kind)(url) as connection:
+        connection.ensure_connection(away, app.conf.broker_connection_max_retries)
+    assert set(pauses) == {1.0}
+
+
+@pytest.mark.django_db
+def test_a_sweep_that_arrives_mends_the_breaker(make_order, monkeypatch):
+    """P3: it is a message itself, so the ones it sends will arrive too; else they would wait for the next sweep or the one after."""
+    sent = []
+    order = make_order()
+    order.latest_run.due_at = timezone.now() - dt.timedelta(minutes=1)
+    order.latest_run.save(update_fields=["due_at"])
+    monkeypatch.setattr(tasks, "_broken_until", float("inf"))
+    monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue: sent.append(arguments))
+    tasks.sweep()
+    assert sent == [(str(order.latest_run_id),)]
