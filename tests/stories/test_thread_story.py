@@ -70,6 +70,8 @@ def test_a_person_talks_with_a_thread_through_a_question_and_a_second_turn(open_
     seen(page, lambda: card(page), live=live)
     expect(card(page)).to_contain_text("You said Hello.")
     expect(page.locator("[data-approve]")).to_have_count(0)
+    expect(page.locator("main")).not_to_contain_text("APPROVE")
+    expect(card(page)).to_contain_text("If you answer")
     shot(page, f"thread-asking-{'live' if live else 'plain'}")
     say(page, "Lisbon")
     expect(page.locator("main")).to_contain_text("Taken as your answer.")
