@@ -75,8 +75,8 @@ def held(own: SlowStack) -> dict[str, int]:
         found = database.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()").fetchone()
         messages = sum(int(broker.llen(queue)) for queue in ("control", "steps", "agents")) + int(broker.hlen("unacked"))
     assert found is not None
-    workers = [process for process in own.processes if "worker" in list(map(str, process.args))]
-    tasks = [path for process in workers for path in Path("/proc").glob("[0-9]*/task/*") if os.getpgid(int(path.parts[2])) == process.pid]
+    groups = {process.pid for process in own.processes[:2]}  # the two workers
+    tasks = [path for path in Path("/proc").glob("[0-9]*/task/*") if os.getpgid(int(path.parts[2])) in groups]
     return {"messages": messages, "connections": found[0], "threads": len(tasks)}
 
 
