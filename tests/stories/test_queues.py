@@ -69,6 +69,13 @@ def test_workers_whose_connections_were_cut_take_the_next_message_all_the_same(o
     own.ended(order, token)
 
 
+def group_of(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:  # it has ended since it was listed
+        return 0
+
+
 def held(own: SlowStack) -> dict[str, int]:
     """What the product holds just now: messages in the broker, connections to the database, threads of the workers."""
     with psycopg.connect(own.environment["DATABASE_URL"]) as database, redis.Redis.from_url(own.environment["REDIS_URL"]) as broker:
@@ -76,7 +83,7 @@ def held(own: SlowStack) -> dict[str, int]:
         messages = sum(int(broker.llen(queue)) for queue in ("control", "steps", "agents")) + int(broker.hlen("unacked"))
     assert found is not None
     groups = {process.pid for process in own.processes[:2]}  # the two workers
-    tasks = [path for path in Path("/proc").glob("[0-9]*/task/*") if os.getpgid(int(path.parts[2])) in groups]
+    tasks = [path for path in Path("/proc").glob("[0-9]*/task/*") if group_of(int(path.parts[2])) in groups]
     return {"messages": messages, "connections": found[0], "threads": len(tasks)}
 
 
