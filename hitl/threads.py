@@ -82,7 +82,8 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
         action = WORDS.get(text) or (ANSWER if ANSWER in pause.ways else REVISE)
         if action == REVISE and REVISE not in pause.ways:
             raise AnswerInvalid({"input": [f"Only APPROVE or REJECT can be answered here, not {text[:60]!r}."]}, code="unknown_answer")
-        decision = decide(pause.pk, action=action, by=by, via=via, feedback="" if text in WORDS else text)
+        answered = given if action == ANSWER else None  # the steps that follow read it as any input
+        decision = decide(pause.pk, action=action, by=by, via=via, feedback="" if text in WORDS else text, update=answered)
     return Said(run=_fresh(pause.run_id), how="answered", decision=decision)
 
 

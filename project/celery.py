@@ -16,8 +16,10 @@ from runs.engine import stopping
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
+HAND_BACK_SECONDS = 4.0
+"""What a database or a broker that hangs may hold a worker that ends."""
 LAST_SECONDS = 2.0
-"""What runs get to be handed back, and then what is left of the process gets to end by itself."""
+"""What is left of the process then gets to end by itself."""
 
 app = Celery("waystation", amqp="project.broker:Broker")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -48,7 +50,7 @@ def _end_now() -> None:
     children = [child.pid for child in active_children() if child.pid is not None]
     giving = threading.Thread(target=_hand_back, args=([os.getpid(), *children],), daemon=True)
     giving.start()
-    giving.join(LAST_SECONDS)
+    giving.join(HAND_BACK_SECONDS)
     for pid in children:
         os.kill(pid, signal.SIGKILL)
     if children:

@@ -34,7 +34,7 @@ WAITING = 1000
 """Messages that may wait for the sender; more of them are left to the sweep."""
 FULL = 500
 """Messages in a queue that keep its workers busy until the next sweep."""
-AT_LEAST = 10
+AT_LEAST = 1
 """Messages that a sweep sends to a full queue."""
 FLUSH_SECONDS = 1.0
 """What the end of a process waits for its last messages."""
@@ -68,7 +68,7 @@ def sweep() -> None:
 def _room(queues: Collection[str]) -> dict[str, int]:
     """How many messages each queue may get from one sweep: workers that are behind would drown in the same ones sent again and again.
 
-    A few at any rate, so that a run whose message was lost waits no longer than those before it.
+    The oldest at any rate, so that a run whose message was lost waits no longer than those before it.
     """
     if not queues or time.monotonic() < _broken_until:
         return dict.fromkeys(queues, 0)

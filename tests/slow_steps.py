@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from runs.workflows.base import Context, Go, Outcome, Report, State, step
+from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State, step
 
 LEDGER = "TEST_LEDGER"
 TICKS = 50
@@ -33,6 +33,27 @@ def deaf(state: State, context: Context) -> Outcome:
     return Go()
 
 
+@step("slow.ask")
+def ask(state: State, context: Context) -> Outcome:
+    """Asks for words, whatever was said."""
+    report = Report(content=f"You said **{state['input']}**. I need the name of a city.")
+    return Ask(
+        question="Which city?", ways={"answer": "tell"}, report=report, update=_said(context, "user", state["input"]), phase="asking"
+    )
+
+
+@step("slow.tell")
+def tell(state: State, context: Context) -> Outcome:
+    city = state["input"]
+    return Done(
+        update={"messages": [*_said(context, "user", city)["messages"], *_said(context, "assistant", f"{city} it is.")["messages"]]}
+    )
+
+
+def _said(context: Context, role: str, words: str) -> dict[str, list[dict[str, str]]]:
+    return {"messages": [{"id": f"{context.key}/{role}", "role": role, "content": words}]}
+
+
 def _take(context: Context, seconds: float) -> Outcome:
     note("began", context.key)
     ends = time.monotonic() + seconds
@@ -50,7 +71,8 @@ def note(what: str, key: str) -> None:
 
 def load() -> None:
     """`slow-ticks`: many short steps. `slow-sleep`, `slow-deaf`: one of a minute. `slow-agent`: one of a minute for the agents' queue.
-    `slow-asking`: asks, then goes on with a short step. `slow-mixed`: three short ones, the second for the agents' queue."""
+    `slow-asking`: asks, then goes on with a short step. `slow-mixed`: three short ones, the second for the agents' queue.
+    `slow-talk`: asks for a word, and says it."""
     from runs import definitions  # here: workers load the steps before the tables are known
 
     definitions.edit_step_template("slow-tick", title="Tick", function="slow.tick", config={})
@@ -67,5 +89,9 @@ def load() -> None:
         "slow-asking": [asking, ticks[0]],
         "slow-mixed": [{**ticks[0], "name": "before"}, {**ticks[0], "name": "agent", "queue": "agents"}, {**ticks[0], "name": "after"}],
     }
+    for name in ("ask", "tell"):
+        definitions.edit_step_template(f"slow-{name}", title=name.capitalize(), function=f"slow.{name}", config={})
+    talk = [{"name": name, "step_type": "execute", "step_template_slug": f"slow-{name}"} for name in ("ask", "tell")]
+    definitions.edit_template("slow-talk", title="Talk", steps=talk, needs_repository=False, reducers={"messages": "upsert_by_id"})
     for slug, steps in templates.items():
         definitions.edit_template(slug, steps=steps, needs_repository=False)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, Subquery, Value
+from django.db.models.functions import Coalesce, NullIf
 from django.utils import timezone
 
 from checkpoints import live, log, store
@@ -55,11 +56,16 @@ def tell_parent(run: Run, *, failed: bool) -> list[Wake]:
     on = {"due_at": timezone.now(), "queue": DEFAULT_QUEUE}
     if failed and not run.optional:
         moved = waiting.move({PAUSED}, PENDING, awaited=0, **on)
-    elif waiting.update(awaited=F("awaited") - 1):  # the row is ours now: nobody else counts meanwhile
+    elif waiting.update(awaited=F("awaited") - 1, suspend_by=_wish(run)):  # the row is ours now: nobody else counts meanwhile
         moved = Run.objects.filter(pk=run.parent_id, awaited=0).move({PAUSED}, PENDING, **on)
     else:  # it has ended, or goes on already
         moved = 0
     return [(run.parent_id, DEFAULT_QUEUE)] if moved else []
+
+
+def _wish(run: Run) -> Coalesce:
+    """Who wants a run that ends now, or its parent, to stop at the next step boundary: that is the parent's."""
+    return Coalesce(NullIf(F("suspend_by"), Value("")), Subquery(Run.objects.filter(pk=run.pk).values("suspend_by")))
 
 
 def note_on_parent(run: Run, words: str, *, level: str = "info", **data: Any) -> None:

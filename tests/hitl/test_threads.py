@@ -260,11 +260,12 @@ def test_any_other_text_is_feedback_and_never_an_approval(give, thread, text):
 
 
 def test_text_answers_a_question_that_wants_an_answer(give, thread):
-    """C16, S2-24."""
+    """C16, S2-24: and the steps that follow have it in their state."""
     give(template="talk-asking", input=say("Hello"))
     said = give(input={"input": "the red one"})
     assert said.decision is not None
     assert (said.decision.action, said.decision.feedback) == ("answer", "the red one")
+    assert state_of(thread)["input"] == "the red one"
     assert RAN == ["step1", "step2", "step3"]
 
 

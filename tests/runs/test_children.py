@@ -390,6 +390,18 @@ def test_a_suspended_order_stops_its_children_at_their_next_boundary(crew, ana):
     assert fresh(order).status == "completed"
 
 
+def test_an_order_suspended_while_its_children_take_their_last_steps_stops_after_the_join(crew, ana):
+    """The wish was for the order: that a child had no boundary left does not end it."""
+    order = crew([sub("one"), sub("two")], parallel=True)
+    advance(order.latest_run_id, budget=60)
+    runs.suspend(order.pk, by=ana)
+    order = worked(order)
+    pause = Pause.objects.open().get()
+    assert (pause.run_id, pause.step, pause.phase) == (order.latest_run_id, "crew", "suspended")
+    answer(pause, ana)
+    assert fresh(order).status == "completed"
+
+
 def test_children_are_pinned_to_what_was_frozen_with_the_order(crew, ana):
     """P10: an edit of the step template while the order waits changes neither its sub-steps nor their configuration."""
     order = worked(crew([sub("one")], step={"interrupt_before": True}))

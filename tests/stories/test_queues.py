@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
+import redis
 
 from tests.stack import SlowStack, until
 from tests.stories.conftest import make_slow_stack
 
 pytestmark = pytest.mark.stack
+PAUSED = 20
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +67,42 @@ def test_workers_whose_connections_were_cut_take_the_next_message_all_the_same(o
     assert len(cut) >= 2
     own.answer(order, token, "approve")
     own.ended(order, token)
+
+
+def group_of(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:  # it has ended since it was listed
+        return 0
+
+
+def held(own: SlowStack) -> dict[str, int]:
+    """What the product holds just now: messages in the broker, connections to the database, threads of the workers."""
+    with psycopg.connect(own.environment["DATABASE_URL"]) as database, redis.Redis.from_url(own.environment["REDIS_URL"]) as broker:
+        found = database.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()").fetchone()
+        messages = sum(int(broker.llen(queue)) for queue in ("control", "steps", "agents")) + int(broker.hlen("unacked"))
+    assert found is not None
+    groups = {process.pid for process in own.processes[:2]}  # the two workers
+    tasks = [path for path in Path("/proc").glob("[0-9]*/task/*") if group_of(int(path.parts[2])) in groups]
+    return {"messages": messages, "connections": found[0], "threads": len(tasks)}
+
+
+def test_paused_runs_hold_no_slot_of_any_kind(own):
+    """P7, F12: no message, connection, thread or lease is theirs, and the one worker of their queue is free for others."""
+    token = own.manage("api_token", "ana").split()[-1]
+    own.paused(own.begin("slow-asking", token), token, "awaiting_plan_approval")
+    until(lambda: held(own)["messages"] == 0, what="an idle broker")
+    before = held(own)
+    asking = [own.begin("slow-asking", token) for _ in range(PAUSED)]
+    for order in asking:
+        own.paused(order, token, "awaiting_plan_approval")
+    until(lambda: held(own)["messages"] == 0, what="an idle broker")
+    now = held(own)
+    assert (now["messages"], now["threads"]) == (0, before["threads"])
+    assert now["connections"] < before["connections"] + PAUSED // 2  # those of the server's pool come and go
+    own.ended(own.begin("slow-mixed", token), token)
+    with psycopg.connect(own.environment["DATABASE_URL"]) as database:
+        leases = database.execute("SELECT count(*) FROM runs_run WHERE lease_until IS NOT NULL OR lease_owner <> ''").fetchone()
+    assert leases == (0,)
+    for order in asking:
+        own.call("POST", f"/api/v1/work-orders/{order}/cancel", token=token)

@@ -83,7 +83,7 @@ def test_a_step_that_does_not_end_in_time_is_ended_and_its_run_handed_to_another
     run = own.order(order, token)["run_id"]
     until(lambda: own.noted("began", run), what="the step")
     took = terminate(first)
-    assert 4 < took < 10, (took, own.log_tail())
+    assert 4 < took < 20, (took, own.log_tail())
     assert row(own, run) == ("pending", "", None)
     with pytest.raises(ProcessLookupError):
         os.killpg(first.pid, 0)  # no child is left over that would still work
