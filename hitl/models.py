@@ -15,6 +15,7 @@ from django.db import models
 from django.db.models import Q
 
 from checkpoints import codec, ids
+from checkpoints.fields import SealedTextField
 from runs.models import Pause
 
 
@@ -47,7 +48,7 @@ class Decision(ids.Shown, models.Model):
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     pause = models.ForeignKey(Pause, models.PROTECT, related_name="decisions")
     action = models.CharField(max_length=64, help_text="approve, revise, cancel, or an answer of the template's own.")
-    feedback = models.TextField(blank=True)
+    feedback = SealedTextField(blank=True)
     decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="decisions")
     decided_at = models.DateTimeField()
     via = models.CharField(max_length=16, choices=Via)

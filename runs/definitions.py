@@ -14,7 +14,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from checkpoints import codec
+from checkpoints import codec, redaction
 from runs import policies
 from runs import workflows as workflows  # registers the step functions
 from runs.models import Definition, StepTemplate, Template
@@ -247,6 +247,34 @@ def _check_reducers(rules: Any) -> None:
         raise TemplateInvalid({error.field: [str(error)]}) from error
 
 
+def fields_of(schema: Any) -> Iterator[str]:
+    """The names of all fields that a schema asks for, at any depth, save those that are only true or false."""
+    if isinstance(schema, dict):
+        for name, inner in _object(schema.get("properties")).items():
+            if not (isinstance(inner, dict) and inner.get("type") == "boolean"):
+                yield name
+        yield from (name for name in _list(schema.get("required")) if name not in _object(schema.get("properties")))
+    parts = list(schema.values()) if isinstance(schema, dict) else _list(schema)
+    for part in parts:
+        yield from fields_of(part)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def check_no_secrets(schema: Any, field: str) -> None:
+    """Raise TemplateInvalid where a form would ask for what is not kept: no step would ever get it."""
+    asked = sorted({name for name in fields_of(schema) if isinstance(name, str) and redaction.is_secret(name)})
+    if asked:
+        words = f"{', '.join(map(repr, asked))}: named like a secret. What is given under such a name is not kept, so no step would get it."
+        raise TemplateInvalid({field: [f"{words} Let the step read it from its environment, or choose another name."]})
+
+
 def _check_schema(schema: Any) -> None:
     try:
         Draft202012Validator.check_schema(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
@@ -258,3 +286,4 @@ def _check_schema(schema: Any) -> None:
             resolver.lookup(reference)
         except Unresolvable as error:
             raise TemplateInvalid({"input_schema": [f"The reference {reference!r} leads nowhere inside this schema."]}) from error
+    check_no_secrets(schema, "input_schema")

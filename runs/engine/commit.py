@@ -15,11 +15,13 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models, transaction
 from django.utils import timezone
 
-from checkpoints import codec, live, log
+from checkpoints import codec, live, log, redaction, sealing
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from runs.models import Run
 from runs.states import MOVES, RUNNING, RunStatus
 
+DATA = "checkpoints_event.data"
+"""The sealed column that is written by SQL of our own."""
 Facts = Sequence[tuple[EventKind, Mapping[str, Any]]]
 
 
@@ -45,6 +47,7 @@ def write(run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, check
     """
     assert "status" not in fields or fields["status"] in MOVES[fence.status], fields["status"]
     at = timezone.now()
+    facts = [(kind, redaction.redact(data)) for kind, data in facts]
     insert = _one_statement if connection.vendor == "postgresql" else _one_transaction
     last = insert(run, fence, fields, facts, at, checkpoint)
     if last is None:
@@ -101,7 +104,12 @@ def _events_part(run: Run, facts: Facts, at: dt.datetime) -> tuple[str, list[Any
             INSERT INTO checkpoints_event (thread_id, seq, kind, run_id, data, at)
             SELECT %s, last_seq - {len(facts)} + place, kind, %s, data, %s FROM numbered, (VALUES {rows}) AS fact (kind, data, place)
         )"""  # noqa: S608
-    return told, [run.thread_id, run.pk, at, *(value for kind, data in facts for value in (str(kind), codec.encode(data)))]
+    return told, [
+        run.thread_id,
+        run.pk,
+        at,
+        *(value for kind, data in facts for value in (str(kind), sealing.seal_text(codec.encode(data), DATA))),
+    ]
 
 
 @transaction.atomic
