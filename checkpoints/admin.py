@@ -17,12 +17,13 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.paginator import InfinitePaginator
 
 from checkpoints import ids, store
+from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, Event, Thread
+from checkpoints.rights import SealedAdmin
 
 LONGEST = 200_000
 """Characters of one value on one page; what is longer keeps its beginning and its end."""
@@ -45,7 +46,9 @@ def text(value: str) -> SafeString:
 def as_json(read: Callable[[], Any]) -> SafeString:
     """What `read` gives, as JSON for people; where it cannot be read, the reason."""
     try:
-        return text(json.dumps(read(), indent=2, ensure_ascii=False, sort_keys=True))
+        if isinstance(value := read(), Locked):
+            return format_html('<strong class="text-red-700 dark:text-red-500">{}</strong>', str(value.error))
+        return text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
     except UNREADABLE as error:
         return format_html('<strong class="text-red-700 dark:text-red-500">Damaged: {}</strong>', str(error))
 
@@ -61,7 +64,7 @@ def row(page: str, prefix: str, key: uuid.UUID | None) -> SafeString | str:
     return link(f"{page}_change", ids.show(prefix, key), key) if key else "-"
 
 
-class IdSearch(ModelAdmin):
+class IdSearch(SealedAdmin):
     """Search takes shown ids: `shown_ids` says which field an id of each prefix is looked up in."""
 
     shown_ids: ClassVar[dict[str, str]] = {}
@@ -104,7 +107,7 @@ class ReadOnlyAdmin(IdSearch):
         return super().get_queryset(request).defer(*self.heavy)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return self.fields or ()
+        return self.get_fields(request, obj) if self.fields else ()
 
     @display(description="id")
     def shown(self, obj: Any) -> str:
@@ -188,6 +191,7 @@ CHECKPOINT_COLOURS = {"active": "info", "pending_input": "warning", "completed":
 @admin.register(Checkpoint)
 class CheckpointAdmin(ReadOnlyAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"ckpt": "pk", "thr": "thread", "run": "run_id"}
+    sealed: ClassVar[dict[str, str]] = {"state_json": "body", "metadata_json": "metadata"}
     search_help_text = "A ckpt_, thr_ or run_ id"
     heavy = ("body", "metadata")
     paginator = InfinitePaginator
@@ -248,6 +252,7 @@ class CheckpointAdmin(ReadOnlyAdmin):
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"thr": "thread", "run": "run_id"}
+    sealed: ClassVar[dict[str, str]] = {"data_json": "data"}
     search_help_text = "A thr_ or run_ id"
     heavy = ("data",)
     paginator = InfinitePaginator

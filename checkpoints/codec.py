@@ -236,7 +236,7 @@ def _items(value: Mapping[str, Any], before: FrozenDict | None, depth: int, name
                 inner = below
                 if names is not None:
                     item = hidden(item) if names[key] else item
-                    inner = names.by_name if depth == 0 and key in BY_NAME else below
+                    inner = names.by_name if depth == 0 and key in BY_NAME and isinstance(item, dict) else below
                 item = _freeze(item, depth + 1, inner) if before is None else _follow(item, old, depth + 1, inner)
             items[key] = item
             if height == 0 or type(item) in FROZEN:

@@ -96,5 +96,6 @@ def _resealed(column: SealedField, stored: Any) -> Any:
     return sealing.seal_text(sealing.opened_text(stored, column.about), column.about)
 
 
-def _name(name: str) -> str:
+def _name(name: str | None) -> str:
+    assert name is not None  # only fields without a column have none
     return connection.ops.quote_name(name)

@@ -212,3 +212,8 @@ def key_of(stored: str | bytes) -> str:
     """The id of the key that a stored value is sealed with, `plain` for none."""
     head = stored[:HEADER].decode("ascii", "replace") if isinstance(stored, bytes) else stored[:HEADER]
     return head[len(MARK) : -1].rstrip("_") if head.startswith(MARK) else PLAIN
+
+
+def in_use() -> bool:
+    """Whether this process knows any key."""
+    return bool(_ring.known)

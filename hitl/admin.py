@@ -150,6 +150,7 @@ class DecisionAdmin(ReadOnlyAdmin):
     search_fields = ("decided_by__username",)
     search_help_text = "A dec_, pse_, run_ or thr_ id, or who decided"
     heavy = ("feedback",)
+    sealed: ClassVar[dict[str, str]] = {"feedback": "feedback"}
     list_display = ("shown", "action_label", "pause_link", "revision", "decided_by", "via", "ledger_place", "decided_at")
     list_filter = ("via",)
     list_select_related = ("decided_by",)

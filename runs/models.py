@@ -16,7 +16,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import Q
 
-from checkpoints import ids
+from checkpoints import ids, sealing
 from checkpoints.fields import SealedTextField
 from checkpoints.models import Checkpoint, JsonTextField, SealedJsonField, Thread
 from runs import states
@@ -408,7 +408,7 @@ class Pause(ids.Shown, models.Model):
         ]
 
     def __str__(self) -> str:
-        return str(self.question)
+        return self.shown_id if sealing.in_use() else str(self.question)  # what is encrypted at rest is in no heading and no log line
 
     @property
     def may_revise(self) -> bool:

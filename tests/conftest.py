@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from rest_framework.test import APIClient
 
+from checkpoints import redaction
 from checkpoints.models import Event
 from hitl.models import ApiToken
 from runs import services as runs
@@ -42,6 +43,13 @@ def quick_passwords() -> None:
 def committing(django_capture_on_commit_callbacks: Any) -> Any:
     """`with committing():` runs what was scheduled for after the commit."""
     return partial(django_capture_on_commit_callbacks, execute=True)
+
+
+@pytest.fixture
+def redacting() -> Iterator[Callable[[list[str]], None]]:
+    """Sets the names of secrets."""
+    yield redaction.configure
+    redaction.configure(django_settings.WAYSTATION_REDACT)
 
 
 @pytest.fixture
