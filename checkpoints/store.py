@@ -26,13 +26,11 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from checkpoints import codec, redaction, sealing
+from checkpoints import codec, redaction, sealing, upgrades
 from checkpoints.fields import demand
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Thread
+from checkpoints.upgrades import SCHEMA_VERSION
 
-SCHEMA_VERSION = 2
-"""Of what is written: digest by key, deltas that extend, snapshots as `{"state": …, "long": [[path, last chunk, chunks]]}`. Version 1 had
-none of it; a snapshot's body was the state itself."""
 SNAPSHOT_EVERY = 20
 """A load reads at most one snapshot and this many deltas."""
 MANY = 64 * 1024
@@ -41,7 +39,10 @@ CHUNK = 8 * 1024
 """Bytes that a list must have got since its last chunk before a snapshot makes another."""
 BODY, ITEMS = "checkpoints_checkpoint.body", "checkpoints_chunk.content"
 """The sealed columns that are read by SQL of our own."""
-MISSHAPEN = (TypeError, KeyError, IndexError, AttributeError, ValueError, RecursionError, zlib.error, codec.NotJson, sealing.SealBroken)
+MISSHAPEN = (
+    TypeError, KeyError, IndexError, AttributeError, ValueError, RecursionError,
+    zlib.error, codec.NotJson, sealing.SealBroken, upgrades.UnknownVersion,
+)  # fmt: skip
 """What reading a body of another shape than we write raises."""
 
 
@@ -203,8 +204,7 @@ def load(checkpoint: Checkpoint) -> dict[str, Any]:
         raise CheckpointDamaged(f"{checkpoint.shown_id} was written by a newer version of Waystation. Nothing was resumed from it.")
     try:
         state, checkpoint.behind = _unfold(checkpoint)
-        found = codec.state_digest(state) if checkpoint.schema_version > 1 else codec.digest(codec.encode(state))
-        intact = found == checkpoint.digest
+        intact = upgrades.digest(checkpoint.schema_version, state) == checkpoint.digest
     except sealing.KeyMissing as error:
         raise StateLocked(f"{checkpoint.shown_id}: {error}") from error
     except MISSHAPEN:
@@ -219,12 +219,13 @@ def load(checkpoint: Checkpoint) -> dict[str, Any]:
 def _unfold(checkpoint: Checkpoint) -> tuple[codec.State, int]:
     """The state, and the bytes of the deltas that led to it."""
     body = json.loads(checkpoint.body) if isinstance(checkpoint.body, codec.Text) else demand(checkpoint.body)
+    body = upgrades.current(checkpoint.schema_version, body, is_snapshot=checkpoint.is_snapshot)
     if checkpoint.is_snapshot:
-        return _whole(checkpoint.schema_version, body), 0
+        return _whole(body), 0
     *between, (_, version, whole) = _lineage(checkpoint)
-    state = _whole(version, json.loads(whole))
-    for _, _, text in reversed(between):
-        state = codec.apply(state, json.loads(text))
+    state = _whole(upgrades.current(version, json.loads(whole), is_snapshot=True))
+    for _, version, text in reversed(between):
+        state = codec.apply(state, upgrades.current(version, json.loads(text), is_snapshot=False))
     return codec.apply(state, body), checkpoint.size + sum(len(text) for _, _, text in between)
 
 
@@ -246,10 +247,8 @@ def _lineage(checkpoint: Checkpoint) -> list[tuple[bool, int, str]]:
     return [(bool(is_snapshot), version, sealing.opened_text(body, BODY)) for is_snapshot, version, body in rows]
 
 
-def _whole(version: int, body: Any) -> codec.State:
+def _whole(body: Any) -> codec.State:
     """The state that a snapshot holds."""
-    if version == 1:
-        return codec.state(body)
     state = body["state"]
     if long := body.get("long"):
         texts = _chunks({tip: count for _, tip, count in long})
