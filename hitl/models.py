@@ -16,6 +16,7 @@ from django.db.models import Q
 
 from checkpoints import codec, ids
 from checkpoints.fields import SealedTextField
+from checkpoints.models import SealedJsonField, Thread
 from runs.models import Pause
 
 
@@ -88,6 +89,21 @@ class Decision(ids.Shown, models.Model):
                 }
             )
         )
+
+
+class Import(models.Model):
+    """That a thread came from elsewhere, by whom, and what its document says of the people there.
+
+    Their answers are history: no rows of Pause and Decision, since the chain that they are part of is another server's.
+    """
+
+    thread = models.OneToOneField(Thread, models.PROTECT, primary_key=True, related_name="imported")
+    imported_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    at = models.DateTimeField(help_text="Checkpoints and events of the thread that are not younger came with the document.")
+    source = SealedJsonField(help_text="thread, exported_at and digest as the document has them; runs, pauses and decisions with new ids.")
+
+    def __str__(self) -> str:
+        return self.thread.shown_id
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):

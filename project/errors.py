@@ -9,6 +9,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_handler
 
+from checkpoints.portable import DocumentTooLarge, ImportRefused
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked
 from hitl import services
@@ -39,6 +40,8 @@ STATUS: dict[type[Exception], int] = {
     BadSource: 422,
     CheckpointDamaged: 409,
     StateLocked: 503,
+    ImportRefused: 422,
+    DocumentTooLarge: 413,
 }
 
 

@@ -120,9 +120,31 @@ def current_step_template(slug: str) -> StepTemplate:
     return found
 
 
+def frozen(template: Template) -> dict[str, Any]:
+    """What a definition of the template holds."""
+    return {"template": template.slug, "version": template.version, "steps": freeze_steps(template.steps), "reducers": template.reducers}
+
+
+def known(digest: str, slug: str) -> Definition | None:
+    """The definition of that digest, if an order was made with it here or a version of the template gives it today.
+
+    Only what this server itself has frozen: a definition says what is run. Call inside a transaction.
+    """
+    found = Definition.objects.filter(pk=digest).first()
+    if found is not None:
+        return found
+    for template in Template.objects.filter(slug=slug).order_by("-version"):
+        try:
+            if codec.digest(codec.encode(frozen(template))) == digest:
+                return freeze(template)
+        except TemplateInvalid:  # its step templates have changed since
+            continue
+    return None
+
+
 def freeze(template: Template) -> Definition:
     """The template with its current step templates, under the digest of that content. Call inside a transaction."""
-    content = {"template": template.slug, "version": template.version, "steps": freeze_steps(template.steps), "reducers": template.reducers}
+    content = frozen(template)
     digest = codec.digest(codec.encode(content))
     definition, _ = Definition.objects.get_or_create(
         digest=digest, defaults={"template_slug": template.slug, "template_version": template.version, "content": content}

@@ -230,7 +230,9 @@ def _fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str
     checkpoint = Checkpoint.objects.select_related("thread").get(pk=checkpoint_id)
     wrote = Run.objects.select_related("definition", "work_order").filter(pk=checkpoint.run_id).first()
     next_step = following(checkpoint)
-    if wrote is None or checkpoint.status == CheckpointStatus.COMPLETED:
+    if wrote is None:
+        raise NothingToFork("This checkpoint was imported, and its template is not known here: it can be looked at, not gone on with.")
+    if checkpoint.status == CheckpointStatus.COMPLETED:
         raise NothingToFork("Nothing follows this checkpoint. Choose an earlier one.")
     if wrote.parent_id is not None:
         raise NothingToFork("This checkpoint is a child run's. Fork the run that started it, from its own checkpoint.")
