@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import IO, Any, ClassVar
+from typing import IO, Any, cast
 from uuid import UUID
 
 from django.conf import settings
@@ -48,7 +48,7 @@ class DocumentParser(BaseParser):
 
 
 class ThreadImport(APIView):
-    parser_classes: ClassVar = [DocumentParser]
+    parser_classes = (DocumentParser,)
 
     @extend_schema(
         operation_id="import_thread",
@@ -66,5 +66,5 @@ class ThreadImport(APIView):
     def post(self, request: Request) -> Response:
         about = ThreadIn(data={"team": request.query_params.get("team")}, context={"request": request})
         about.is_valid(raise_exception=True)
-        loaded = whole.load(request.data, owner=user_of(request), team=about.validated_data["team"])
+        loaded = whole.load(cast(portable.Document, request.data), owner=user_of(request), team=about.validated_data["team"])
         return Response(ThreadOut(thread_of(loaded.thread.pk, request)).data, status=201)
