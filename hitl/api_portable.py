@@ -66,5 +66,7 @@ class ThreadImport(APIView):
     def post(self, request: Request) -> Response:
         about = ThreadIn(data={"team": request.query_params.get("team")}, context={"request": request})
         about.is_valid(raise_exception=True)
+        if not request.data:  # DRF asks no parser about an empty body
+            raise portable.ImportRefused("document_invalid", "There is no document.")
         loaded = whole.load(cast(portable.Document, request.data), owner=user_of(request), team=about.validated_data["team"])
         return Response(ThreadOut(thread_of(loaded.thread.pk, request)).data, status=201)

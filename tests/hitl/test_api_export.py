@@ -151,7 +151,7 @@ def test_the_command_prints_the_schema():
 
 @pytest.mark.parametrize("thread", ["", "thr_x", "run_" + "0" * 26, "thr_" + "0" * 26])
 def test_no_such_thread_is_said(db, thread):
-    with pytest.raises(CommandError, match="no thr_ id|no such thread"):
+    with pytest.raises(CommandError, match=r"no thr_ id|no such thread"):
         command("export_thread", thread)
 
 
