@@ -14,8 +14,8 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from rest_framework.test import APIClient
 
-from checkpoints import redaction
-from checkpoints.models import Event
+from checkpoints import redaction, store
+from checkpoints.models import Event, Thread
 from hitl.models import ApiToken
 from runs import services as runs
 from runs import shipped
@@ -113,6 +113,13 @@ def drive(order: WorkOrder) -> WorkOrder:
 
 def pause_of(order: WorkOrder) -> Pause:
     return Pause.objects.open().get(run__thread=order.thread_id)
+
+
+def state_at_head(thread_id: uuid.UUID) -> dict[str, Any]:
+    """The state that a thread has come to."""
+    head = Thread.objects.get(pk=thread_id).head
+    assert head is not None
+    return store.load(head)
 
 
 def kinds(order: WorkOrder) -> list[str]:

@@ -46,7 +46,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 def changed(document: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
     """A copy in which one value is another."""
-    copied = json.loads(codec.encode(document))
+    copied: dict[str, Any] = json.loads(codec.encode(document))
     holder = copied
     for key in path[:-1]:
         holder = holder[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -25,7 +26,8 @@ from runs import services as runs
 from runs.engine import context
 from runs.models import Pause, Run
 from runs.workflows.base import Context, Go, Outcome, Report, State, step
-from tests.conftest import drive, fresh, pause_of
+from tests import steps
+from tests.conftest import drive, fresh, pause_of, state_at_head
 from tests.sealing import NEW, OLD, dump, keys
 
 pytestmark = pytest.mark.django_db
@@ -50,12 +52,12 @@ def telling(state: State, context: Context) -> Outcome:
 @pytest.fixture
 def telling_template(templates):
     definitions.edit_step_template("test-telling", title="Telling", function="test.telling", config={})
-    steps = [
+    listed = [
         {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"},
         {"step_type": "telling", "step_template_slug": "test-telling", "pause_after": True, "pause_phase": "awaiting_review_decision"},
         {"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish"},
     ]
-    definitions.edit_template("telling", steps=steps, title="Telling", needs_repository=False)
+    definitions.edit_template("telling", steps=listed, title="Telling", needs_repository=False)
 
 
 def run_through(make_order, ana):
@@ -75,8 +77,8 @@ def test_a_dump_shows_nothing_and_the_product_everything(telling_template, make_
         order = run_through(make_order, ana)
         assert order.status == "completed"
         assert WORD not in dump()
-        assert store.load(order.thread.head)["given"] == f"{WORD} payload"
-        assert len(store.load(order.thread.head)["long"]) == 200
+        assert state_at_head(order.thread_id)["given"] == f"{WORD} payload"
+        assert len(state_at_head(order.thread_id)["long"]) == 200
         assert order.request == f"{WORD} request"
         assert order.input == {"a": f"{WORD} input"}
         assert f"{WORD} line" in [event.data.get("message") for event in Event.objects.filter(kind="log")]
@@ -255,7 +257,7 @@ def test_a_bad_key_stops_the_start_without_being_shown(monkeypatch, text):
 
 def fill(count=12):
     """Rows in every sealed column of `checkpoints`, and a long list in chunks."""
-    state = {"long": ["y" * 500] * 40}
+    state: dict[str, Any] = {"long": ["y" * 500] * 40}
     first = save(state)
     for number in range(count):
         after = {**state, "n": number, "words": "z" * 100}
@@ -299,7 +301,8 @@ def test_a_rotation_that_was_killed_goes_on_where_it_stopped(monkeypatch):
     """Each batch is its own commit; until the end all is readable with both keys."""
     with keys(OLD):
         head, state = fill()
-    take, done = rotation._take, []
+    take = rotation._take
+    done: list[int] = []
 
     def dies(column, rows, found, *, dry_run):
         if len(done) == 3:
@@ -372,6 +375,30 @@ def test_a_new_key_is_one_and_another_each_time():
 def test_a_batch_without_bounds_is_refused(batch):
     with pytest.raises(CommandError):
         rotate("--batch", batch)
+
+
+def test_keys_change_while_a_run_is_under_way(make_order, ana):
+    """Between a question and its answer, and while a step works: the run holds what it needs, and goes on."""
+    with keys(OLD):
+        order = drive(make_order())
+    with keys(NEW, OLD):
+        assert "0 values" not in rotate()
+    with keys(NEW):
+        services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback=WORD)
+    third = sealing.new_key()
+    with keys(third, NEW):
+        steps.HOOKS["planning"] = rotate
+        order = drive(order)
+        del steps.HOOKS["planning"]
+        rotate()
+    with keys(third):
+        assert state_at_head(order.thread_id)["drafts"] == ["first", WORD]
+        for _ in range(3):
+            services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+            order = drive(order)
+        assert order.status == "completed"
+        assert not [found for found in invariants.check(now=timezone.now(), late=dt.timedelta(seconds=60), deep=True) if found.count]
+        assert WORD not in dump()
 
 
 # the admin

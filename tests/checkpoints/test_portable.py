@@ -7,9 +7,11 @@ import datetime as dt
 import json
 import pickle
 import uuid
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -30,7 +32,7 @@ from runs.services import NothingToFork
 from runs.states import RunStatus
 from runs.threads import Turn, open_thread
 from tests.checkpoints.test_codec import passes, values
-from tests.conftest import drive, pause_of
+from tests.conftest import drive, pause_of, state_at_head
 from tests.documents import alike, changed, places, signed
 from tests.sealing import NEW, dump, keys
 
@@ -83,7 +85,8 @@ moves = st.tuples(updates, st.integers(0, 30))
 @given(st.lists(moves, min_size=1, max_size=30))
 def test_any_tree_of_checkpoints_comes_back(ana, zoe, steps):
     """Lines that part anywhere; every state is the same to the letter, and so are the documents."""
-    thread, made = Thread.objects.create(owner=ana), []
+    thread = Thread.objects.create(owner=ana)
+    made: list[tuple[Checkpoint, codec.State]] = []
     for update, place in steps:
         parent, before = made[place % len(made)] if made else (None, None)
         state = reducers.apply(before if before is not None else codec.state({}), update, {})
@@ -104,7 +107,8 @@ def test_a_document_grows_as_the_history_and_not_with_its_square(ana):
     """F26."""
     sizes = []
     for count in (20, 40):
-        thread, parent, before = Thread.objects.create(owner=ana), None, codec.state({"messages": []})
+        thread, parent = Thread.objects.create(owner=ana), None
+        before: dict[str, Any] = codec.state({"messages": []})
         for number in range(count):
             state = reducers.apply(before, {"messages": [f"{number} " + "x" * 1000]}, {"messages": "append"})
             parent = store.save(thread.pk, uuid.uuid4(), state, Entry(status=CheckpointStatus.ACTIVE), parent=parent, before=before)
@@ -340,7 +344,7 @@ def test_an_imported_question_is_history_and_its_run_can_be_resumed(told, zoe, c
         while advance(followed.pk, budget=60):
             pass
     assert Run.objects.get(pk=followed.pk).status == RunStatus.COMPLETED
-    assert store.load(Thread.objects.get(pk=thread.pk).head)["drafts"] == ["first", "shorter"]
+    assert state_at_head(thread.pk)["drafts"] == ["first", "shorter"]
     assert holds() == []
     document = whole.export(thread.pk)
     assert [len(document[section]) for section in ("runs", "pauses", "decisions")] == [2, 5, 4]
@@ -386,7 +390,7 @@ def test_a_document_brings_no_template_along(told, zoe):
     assert not Run.objects.filter(thread=thread).exists()
     assert Definition.objects.count() == definitions
     head = Thread.objects.get(pk=thread.pk).head
-    assert store.load(head)["drafts"] == ["first", "shorter"]
+    assert state_at_head(thread.pk)["drafts"] == ["first", "shorter"]
     with pytest.raises(NothingToFork, match="not known here"):
         services.fork(head.pk, by=zoe, reason="Try")
     assert holds() == []
@@ -454,7 +458,8 @@ def test_a_parent_that_waited_for_child_runs_can_be_forked_only(told, zoe):
     thread = bring_in(document, zoe)
     run = Run.objects.get(thread=thread)
     assert run.status == RunStatus.CANCELLED
-    assert services.fork(Thread.objects.get(pk=thread.pk).head_id, by=zoe, reason="Again").status == RunStatus.PENDING
+    head_id = Checkpoint.objects.filter(thread=thread).latest("pk").pk
+    assert services.fork(head_id, by=zoe, reason="Again").status == RunStatus.PENDING
 
 
 def test_an_empty_thread_is_a_document_too(ana, zoe):
@@ -468,7 +473,7 @@ def test_an_imported_thread_takes_the_next_turn(told, zoe):
     said = threads.say(thread.pk, Turn(template="writing-quick", input={"more": 1}), by=zoe, via=Via.REST)
     while advance(said.run.pk, budget=60):
         pass
-    state = store.load(Thread.objects.get(pk=thread.pk).head)
+    state = state_at_head(thread.pk)
     assert state["more"] == 1
     assert state["drafts"][:2] == ["first", "shorter"]
 
@@ -514,3 +519,21 @@ def test_who_imports_is_who_owns(told, zoe):
     thread = bring_in(whole.export(told.thread_id), zoe)
     assert Thread.objects.visible_to(zoe).filter(pk=thread.pk).exists()
     assert not Thread.objects.visible_to(User.objects.get(username="ana")).filter(pk=thread.pk).exists()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_pages_and_admin_show_what_was_imported(told, zoe, admin_client, known):
+    """With a run, and as history alone."""
+    document = json.loads(codec.encode(whole.export(told.thread_id)))
+    if not known:
+        document["runs"][0]["definition"] = codec.digest("a definition of mine")
+    thread = bring_in(document, zoe)
+    page = Client()
+    page.force_login(zoe)
+    assert page.get(f"/threads/{thread.shown_id}/").status_code == 200
+    assert page.get("/threads/").status_code == 200
+    shown = admin_client.get(f"/admin/hitl/import/{thread.pk}/change/").content.decode()
+    assert "shorter" in shown
+    assert admin_client.get("/admin/hitl/import/").status_code == 200
+    for checkpoint in Checkpoint.objects.filter(thread=thread):
+        assert "Matches" in admin_client.get(f"/admin/checkpoints/checkpoint/{checkpoint.pk}/change/").content.decode()

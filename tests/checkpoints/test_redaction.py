@@ -22,7 +22,7 @@ from runs.engine import entries
 from runs.models import Pause, WorkOrder
 from runs.threads import Turn, open_thread
 from runs.workflows.base import Context, Done, Go, Outcome, Report, State, step
-from tests.conftest import drive, log_lines, pause_of
+from tests.conftest import drive, log_lines, pause_of, state_at_head
 from tests.sealing import dump
 
 pytestmark = pytest.mark.django_db
@@ -86,7 +86,7 @@ def test_a_careless_step_leaves_no_secret_anywhere(careless, make_order, ana):
     order = drive(order)
     assert order.status == "completed"
     assert SECRET not in dump()
-    state = store.load(order.thread.head)
+    state = state_at_head(order.thread_id)
     assert state["session"] == {"password": MARKER, "hosts": [{"Set-Cookie": MARKER, "name": "a"}]}
     assert state["seen"] == [MARKER, MARKER]
     assert state["memo"] == {"access_token": MARKER, "user": "ana"}
@@ -110,7 +110,7 @@ def test_what_a_person_gives_is_not_kept_either_and_they_are_told(careless, make
     services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE, update=update)
     order = drive(order)
     assert WorkOrder.objects.get().input == {"login": {"password": MARKER}}
-    assert store.load(order.thread.head)["form"] == [{"apiKey": MARKER}]
+    assert state_at_head(order.thread_id)["form"] == [{"apiKey": MARKER}]
     told = [words for words in log_lines(order) if "Not kept" in words]
     assert ["login.password" in told[0], "form[0].apiKey" in told[1]] == [True, True]
     thread = open_thread(by=ana)

@@ -96,14 +96,20 @@ def test_the_newest_fixture_is_of_what_is_written_now():
     assert any(body.get("unset") for body in bodies)
 
 
+def passing(version):
+    """An upgrade that leaves its mark."""
+
+    @upgrades.register(version, digest=lambda state: f"digest {version}")
+    def upgrade(body, is_snapshot):
+        return {**body, "passed": [*body.get("passed", []), version]}
+
+
 def test_upgrades_are_chained(monkeypatch):
     """As two releases from now: a body of version 1 passes through every step, a digest is taken as its own version took it."""
     monkeypatch.setattr(upgrades, "VERSIONS", dict(upgrades.VERSIONS))
     monkeypatch.setattr(upgrades, "SCHEMA_VERSION", 4)
     for version in (2, 3):
-        upgrades.register(version, digest=lambda state, version=version: f"digest {version}")(
-            lambda body, is_snapshot, version=version: {**body, "passed": [*body.get("passed", []), version]}
-        )
+        passing(version)
     assert upgrades.current(1, {"a": 1}, is_snapshot=True) == {"state": {"a": 1}, "passed": [2, 3]}
     assert upgrades.current(3, {}, is_snapshot=False) == {"passed": [3]}
     assert upgrades.current(4, {"x": 1}, is_snapshot=True) == {"x": 1}
