@@ -35,12 +35,9 @@ def signed(document: dict[str, Any]) -> bytes:
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The way to every single value."""
-    if isinstance(value, dict):
-        inner = value.items()
-    elif isinstance(value, list):
-        inner = enumerate(value)
-    else:
+    if not isinstance(value, dict | list):
         return [path]
+    inner: list[tuple[Any, Any]] = list(value.items() if isinstance(value, dict) else enumerate(value))
     return [place for key, item in inner for place in places(item, (*path, key))] or [path]
 
 

@@ -86,7 +86,7 @@ moves = st.tuples(updates, st.integers(0, 30))
 def test_any_tree_of_checkpoints_comes_back(ana, zoe, steps):
     """Lines that part anywhere; every state is the same to the letter, and so are the documents."""
     thread = Thread.objects.create(owner=ana)
-    made: list[tuple[Checkpoint, codec.State]] = []
+    made: list[tuple[Checkpoint, Any]] = []
     for update, place in steps:
         parent, before = made[place % len(made)] if made else (None, None)
         state = reducers.apply(before if before is not None else codec.state({}), update, {})
