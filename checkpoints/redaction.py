@@ -31,6 +31,8 @@ BY_NAME = frozenset({"decided", "gathered"})
 """State keys of the engine's own, whose values are objects by the names of steps and child runs: those names are no keys of a value."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+")
 _KNOWN_LIMIT = 10_000
+SINGLE = frozenset({str, int, float, bool, type(None)})
+"""Types of values that hold no others."""
 
 
 class Names(dict[str, bool]):
@@ -101,17 +103,22 @@ def hidden(value: Any) -> Any:
 
 def redact(value: Any) -> Any:
     """A JSON value without its secrets; the very same object where it has none."""
-    if isinstance(value, Mapping):
-        changed = {key: new for key, old in value.items() if (new := _kept(key, old)) is not old}
+    if isinstance(value, dict):
+        changed: dict[str, Any] = {}
+        for key, old in value.items():
+            if type(key) is str and _names[key]:
+                new = hidden(old)
+            elif type(old) in SINGLE:
+                continue
+            else:
+                new = redact(old)
+            if new is not old:
+                changed[key] = new
         return {**value, **changed} if changed else value
     if isinstance(value, list):
         items = [redact(item) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value
-
-
-def _kept(key: Any, value: Any) -> Any:
-    return hidden(value) if isinstance(key, str) and _names[key] else redact(value)
 
 
 def found(value: Any, path: str = "") -> Iterator[str]:
