@@ -17,14 +17,15 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
 from checkpoints import ids, store
 from checkpoints.admin_lists import AgeField, FarChangeList, KeysetChangeList, NodeField, SizeField, StatusField
+from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, Event, Thread
 from checkpoints.pages import UNREADABLE as UNREADABLE
 from checkpoints.pages import key_of
+from checkpoints.rights import SealedAdmin
 
 LONGEST = 200_000
 """Characters of one value on one page; what is longer keeps its beginning and its end."""
@@ -45,7 +46,9 @@ def text(value: str) -> SafeString:
 def as_json(read: Callable[[], Any]) -> SafeString:
     """What `read` gives, as JSON for people; where it cannot be read, the reason."""
     try:
-        return text(json.dumps(read(), indent=2, ensure_ascii=False, sort_keys=True))
+        if isinstance(value := read(), Locked):
+            return format_html('<strong class="text-red-700 dark:text-red-500">{}</strong>', str(value.error))
+        return text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
     except UNREADABLE as error:
         return format_html('<strong class="text-red-700 dark:text-red-500">Damaged: {}</strong>', str(error))
 
@@ -61,7 +64,7 @@ def row(page: str, prefix: str, key: uuid.UUID | None) -> SafeString | str:
     return link(f"{page}_change", ids.show(prefix, key), key) if key else "-"
 
 
-class IdSearch(ModelAdmin):
+class IdSearch(SealedAdmin):
     """Search takes shown ids: `shown_ids` says which field an id of each prefix is looked up in."""
 
     shown_ids: ClassVar[dict[str, str]] = {}
@@ -107,7 +110,7 @@ class ReadOnlyAdmin(IdSearch):
         return KeysetChangeList if tuple(self.ordering) == ("-pk",) else super().get_changelist(request, **kwargs)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return self.fields or ()
+        return self.get_fields(request, obj) if self.fields else ()
 
     @display(description="id")
     def shown(self, obj: Any) -> str:
@@ -193,6 +196,7 @@ class CheckpointAdmin(ReadOnlyAdmin):
     """Registered, with its pages and actions, in `hitl.admin_forensics`."""
 
     shown_ids: ClassVar[dict[str, str]] = {"ckpt": "pk", "thr": "thread", "run": "run_id"}
+    sealed: ClassVar[dict[str, str]] = {"state_json": "body", "metadata_json": "metadata"}
     search_help_text = "A ckpt_, thr_ or run_ id"
     heavy = ("body", "metadata")
     list_display = ("shown", "thread_link", "run_link", "status_label", "node_id", "next_step", "progress", "size", "created_at")
@@ -252,6 +256,7 @@ class CheckpointAdmin(ReadOnlyAdmin):
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"thr": "thread", "run": "run_id"}
+    sealed: ClassVar[dict[str, str]] = {"data_json": "data"}
     search_help_text = "A thr_ or run_ id"
     heavy = ("data",)
     list_display = ("name", "thread_link", "run_link", "at")

@@ -1,6 +1,7 @@
 from django.apps import AppConfig
+from django.conf import settings
 
-from checkpoints import converters
+from checkpoints import converters, redaction, sealing
 
 
 class CheckpointsConfig(AppConfig):
@@ -10,3 +11,5 @@ class CheckpointsConfig(AppConfig):
 
     def ready(self) -> None:
         converters.register()
+        redaction.configure(settings.WAYSTATION_REDACT)
+        sealing.configure(settings.WAYSTATION_ENCRYPTION_KEYS)

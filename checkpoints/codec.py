@@ -3,6 +3,7 @@
 **Read-only values.** A state in memory is a `State` of `FrozenDict`s and `FrozenList`s: ordinary to read, copy, compare and dump, but a
 change raises TypeError. So a step is handed the very state that the worker holds, without a copy, and cannot change it; and a value that
 is the same object as before is known to be the same, without a look inside. `state` freezes, and with it checks, only what is new.
+Whoever writes also passes `names`, and what is new under the name of a secret is not kept (`redaction`); a load keeps what is stored.
 
 **Digest** (schema_version 2). `digest_of(value)` is the sha256 of the value's canonical JSON; but of the state itself, and of the objects
 right inside it, it is the sha256 of the canonical JSON of `{key: digest_of(item)}`. So one changed key costs one key. A list's sha256 is
@@ -24,6 +25,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any, NoReturn, TypeVar
+
+from checkpoints.redaction import BY_NAME, Names, hidden
 
 MISSING: Any = object()
 """Stands where nothing stood: None is a value."""
@@ -173,7 +176,7 @@ def freeze(value: Any, path: str = "state") -> Any:
         raise
 
 
-def _freeze(value: Any, depth: int) -> Any:
+def _freeze(value: Any, depth: int, names: Names | None = None) -> Any:
     if depth > MAX_DEPTH:
         raise _too_deep()
     kind = type(value)
@@ -197,9 +200,9 @@ def _freeze(value: Any, depth: int) -> Any:
             return _object(FrozenDict, value, value.height) if isinstance(value, State) else value
         case dict():
             _check_keys(value)
-            return _object(FrozenDict, *_items(value, None, depth))
+            return _object(FrozenDict, *_items(value, None, depth, names))
         case list():
-            return _freeze_list(value, depth)
+            return _freeze_list(value, depth, names)
     raise NotJson(f"is a {kind.__name__}, which JSON cannot hold")
 
 
@@ -220,16 +223,21 @@ def _check_keys(value: Mapping[Any, Any]) -> None:
             _check_text(key, "a key of {path}")
 
 
-def _items(value: Mapping[str, Any], before: FrozenDict | None, depth: int) -> tuple[dict[str, Any], int]:
+def _items(value: Mapping[str, Any], before: FrozenDict | None, depth: int, names: Names | None) -> tuple[dict[str, Any], int]:
     """The frozen items of an object at that depth, in order, and its height. `before` is what stood in its place."""
     items: dict[str, Any] = {}
     height, key = 0, ""
     known: Mapping[str, Any] = before or {}
+    below = None if names is None else names.below
     try:
         for key in sorted(value):
             item, old = value[key], known.get(key, MISSING)
             if item is not old:
-                item = _freeze(item, depth + 1) if before is None else _follow(item, old, depth + 1)
+                inner = below
+                if names is not None:
+                    item = hidden(item) if names[key] else item
+                    inner = names.by_name if depth == 0 and key in BY_NAME and isinstance(item, dict) else below
+                item = _freeze(item, depth + 1, inner) if before is None else _follow(item, old, depth + 1, inner)
             items[key] = item
             if height == 0 or type(item) in FROZEN:
                 height = max(height, _height(item) + 1)
@@ -239,13 +247,13 @@ def _items(value: Mapping[str, Any], before: FrozenDict | None, depth: int) -> t
     return items, height
 
 
-def _freeze_list(value: Sequence[Any], depth: int, *, first: int = 0) -> FrozenList:
+def _freeze_list(value: Sequence[Any], depth: int, names: Names | None = None, *, first: int = 0) -> FrozenList:
     """`first` is the place of its first item in the list that a person knows."""
     items: list[Any] = []
     height = 0
     try:
         for item in value:
-            items.append(frozen := _freeze(item, depth + 1))
+            items.append(frozen := _freeze(item, depth + 1, names))
             if height == 0 or type(frozen) in FROZEN:
                 height = max(height, _height(frozen) + 1)
     except NotJson as error:
@@ -258,47 +266,48 @@ def _height(value: Any) -> int:
     return value.height if type(value) in FROZEN else 0
 
 
-def state(value: Mapping[str, Any], before: State | None = None) -> State:
+def state(value: Mapping[str, Any], before: State | None = None, names: Names | None = None) -> State:
     """A whole state, frozen and checked; what it shares with the state `before` costs nothing.
 
+    `names`: where it is to be written, the names under which nothing new is kept.
     Raises NotJson, naming the key.
     """
     if type(value) is State:
         return value
     try:
-        return _object_after(value, before, 0, State) if before is not None else _whole(value)
+        return _object_after(value, before, 0, State, names) if before is not None else _whole(value, names)
     except NotJson as error:
         error.path = f"state{error.path}"
         raise
 
 
-def _whole(value: Mapping[str, Any]) -> State:
+def _whole(value: Mapping[str, Any], names: Names | None) -> State:
     _check_keys(value)
-    return _object(State, *_items(value, None, 0))
+    return _object(State, *_items(value, None, 0, names))
 
 
-def _object_after(value: Mapping[str, Any], before: Kind, depth: int, kind: type[Kind]) -> Kind:
+def _object_after(value: Mapping[str, Any], before: Kind, depth: int, kind: type[Kind], names: Names | None) -> Kind:
     """An object that stands where `before` stood: it takes over what is known of the keys that stayed."""
     _check_keys({key: None for key in value if key not in before})
-    frozen = _object(kind, *_items(value, before, depth))
+    frozen = _object(kind, *_items(value, before, depth, names))
     frozen.parts = {key: part for key, part in before.parts.items() if key in frozen and frozen[key] is before[key]}
     return frozen
 
 
-def _follow(value: Any, old: Any, depth: int) -> Any:
+def _follow(value: Any, old: Any, depth: int, names: Names | None) -> Any:
     """A value that stands where the frozen value `old` stood: the same object if it is the same, and grown from it if it grew.
 
     A value that was not checked yet is looked at by identity only: it may be anything, and comparing may do anything.
     """
     if isinstance(value, FROZEN):
-        return _freeze(value, depth)
+        return _freeze(value, depth, names)
     if depth == 1 and isinstance(old, FrozenDict) and isinstance(value, dict):
-        return _object_after(value, old, depth, FrozenDict)
+        return _object_after(value, old, depth, FrozenDict, names)
     if not isinstance(old, FrozenList) or not isinstance(value, list):
-        return _freeze(value, depth)
+        return _freeze(value, depth, names)
     if 0 < len(old) <= len(value) and all(map(is_, old, value)):
-        return _freeze(grow(old, value[len(old) :]), depth)
-    frozen = _freeze(value, depth)
+        return _freeze(grow(old, value[len(old) :], names), depth)
+    frozen = _freeze(value, depth, names)
     return grow(old, frozen[len(old) :]) if _begins_with(frozen, old) else frozen
 
 
@@ -307,11 +316,14 @@ def _begins_with(value: FrozenList, old: FrozenList) -> bool:
     return 0 < len(old) <= len(value) and value[: len(old)] == old and (all(map(is_, old, value)) or all(map(_same, old, value)))
 
 
-def grow(old: FrozenList, items: Sequence[Any]) -> FrozenList:
-    """A list with items behind it; costs the new items, and a copy of pointers. Raises NotJson, naming the new item's place."""
+def grow(old: FrozenList, items: Sequence[Any], names: Names | None = None) -> FrozenList:
+    """A list with items behind it; costs the new items, and a copy of pointers. Raises NotJson, naming the new item's place.
+
+    `names` as for `state`.
+    """
     if not items:
         return old
-    new = _freeze_list(items, 0, first=len(old))
+    new = _freeze_list(items, 0, names, first=len(old))
     grown = _list(old, max(old.height, new.height))
     list.extend(grown, new)
     grown.origin = weakref.ref(old)

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypedDict
 
-from checkpoints import ids, live
+from checkpoints import ids, live, redaction
+from checkpoints.fields import Locked
 from checkpoints.models import Event, EventKind, Thread
 
 PAGE = 500
@@ -28,7 +29,8 @@ class Envelope(TypedDict):
 
 
 def envelope(event: Event) -> Envelope:
-    return envelopes(event.thread_id, event.run_id, [(EventKind(event.kind), event.data)], first=event.seq, at=event.at)[0]
+    data = {"unreadable": str(event.data.error)} if isinstance(event.data, Locked) else event.data
+    return envelopes(event.thread_id, event.run_id, [(EventKind(event.kind), data)], first=event.seq, at=event.at)[0]
 
 
 def envelopes(
@@ -46,7 +48,8 @@ def append(thread_id: uuid.UUID, run_id: uuid.UUID | None, facts: Sequence[tuple
     """Write facts to the log under consecutive numbers and announce them once they are committed. Call inside a transaction."""
     first = Thread.objects.next_seq(thread_id, len(facts))
     events = [
-        Event(thread_id=thread_id, run_id=run_id, seq=first + index, kind=kind, data=dict(data)) for index, (kind, data) in enumerate(facts)
+        Event(thread_id=thread_id, run_id=run_id, seq=first + index, kind=kind, data=redaction.redact(dict(data)))
+        for index, (kind, data) in enumerate(facts)
     ]
     Event.objects.bulk_create(events)
     size = sum(len(str(data)) for _, data in facts)

@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from checkpoints import codec, ids
+from checkpoints.fields import SealedBinaryField, SealedField
 
 if TYPE_CHECKING:  # generic in the stubs only
     _TextField = models.TextField[Any, Any]
@@ -28,8 +29,9 @@ class JsonTextField(_TextField):
         _pyi_lookup_exact_type: Any
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
-        if value is None:
-            return None
+        return None if value is None else self.read(value)
+
+    def read(self, value: str) -> Any:
         try:
             return json.loads(value)
         except (ValueError, RecursionError):
@@ -47,6 +49,17 @@ class JsonTextField(_TextField):
         text = self.get_prep_value(self.value_from_object(obj))
         assert text is not None  # no column of ours is null
         return text
+
+
+class SealedJsonField(SealedField, JsonTextField):
+    """A JSON value as canonical text, sealed at rest where keys are configured."""
+
+    def deconstruct(self) -> Any:
+        name, _, args, kwargs = super().deconstruct()
+        return name, "checkpoints.models.JsonTextField", args, kwargs
+
+    def read(self, plain: str) -> Any:
+        return JsonTextField.read(self, plain)
 
 
 class Unreadable(str):
@@ -147,11 +160,11 @@ class Checkpoint(ids.Shown, models.Model):
     total_nodes = models.PositiveIntegerField(default=0)
     is_snapshot = models.BooleanField(help_text="Whether body is the whole state, or the change against the parent.")
     depth = models.PositiveSmallIntegerField(help_text="Deltas between this checkpoint and its nearest snapshot.")
-    body = JsonTextField(editable=False)
+    body = SealedJsonField(editable=False)
     schema_version = models.PositiveSmallIntegerField(default=1)
     digest = models.CharField(max_length=64, help_text="Of the whole state: see codec, by schema_version.")
     size = models.PositiveIntegerField(help_text="Bytes of body.")
-    metadata = JsonTextField(default=dict, help_text="Why it waits, which commit of the code belongs to it, and the like.")
+    metadata = SealedJsonField(default=dict, help_text="Why it waits, which commit of the code belongs to it, and the like.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -168,6 +181,7 @@ class Checkpoint(ids.Shown, models.Model):
             # where runs waited, failed or ended; what is written most has no part in it, so a step in the middle pays nothing
             models.Index(fields=["status", "-id"], condition=~Q(status="active"), name="checkpoint_by_status"),
         ]
+        permissions = [("view_state", "Can see in the admin what is encrypted at rest")]
 
     def __str__(self) -> str:
         return self.shown_id
@@ -202,7 +216,7 @@ class Event(models.Model):
     seq = models.BigIntegerField()
     kind = models.CharField(max_length=32, choices=EventKind)
     run_id = models.UUIDField(null=True)
-    data = JsonTextField(default=dict)
+    data = SealedJsonField(default=dict)
     at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -223,7 +237,7 @@ class Memo(models.Model):
     thread = models.ForeignKey(Thread, models.PROTECT, related_name="memos")
     scope = models.CharField(max_length=200, help_text="The step's execution, as context.key names it.")
     key = models.CharField(max_length=200)
-    value = JsonTextField(help_text="A list of the one result, which may be null.")
+    value = SealedJsonField(help_text="A list of the one result, which may be null.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -237,7 +251,7 @@ class Blob(models.Model):
     """A large value, kept once under the digest of its content."""
 
     digest = models.CharField(primary_key=True, max_length=64)
-    content = models.BinaryField(help_text="zlib-compressed.")
+    content = SealedBinaryField(help_text="zlib-compressed.")
     size = models.PositiveIntegerField(help_text="Bytes before compression.")
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -253,7 +267,7 @@ class Chunk(models.Model):
 
     digest = models.CharField(primary_key=True, max_length=64, help_text="sha256 of the previous digest and the items' text.")
     previous = models.ForeignKey("self", models.PROTECT, null=True, related_name="+", db_index=False)  # followed backwards only
-    content = models.BinaryField(help_text="The items' canonical JSON without the list's brackets, zlib-compressed.")
+    content = SealedBinaryField(help_text="The items' canonical JSON without the list's brackets, zlib-compressed.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from checkpoints import codec
+from checkpoints import codec, redaction
 
 Reducer = Callable[[Any, Any], Any]
 """(value so far or None, new value) → value."""
@@ -104,22 +104,24 @@ def apply(state: Mapping[str, Any], update: Mapping[str, Any], rules: Mapping[st
         MergeFailed: naming the key.
         codec.NotJson: naming the key.
     """
-    before = codec.state(state)
+    names = redaction.names()
+    before = codec.state(state, names=names)
     merged = {key: value for key, value in before.items() if rules.get(key) != EPHEMERAL}
     for key, value in update.items():
-        try:
-            merged[key] = REDUCERS[rules.get(key, "replace")](before.get(key), value)
+        try:  # what stands under the name of a secret is a marker, which nothing can be appended to
+            rule = "replace" if type(key) is str and names[key] else rules.get(key, "replace")
+            merged[key] = REDUCERS[rule](before.get(key), value)
         except TypeError as error:
             raise MergeFailed(f"state.{key} ({rules[key]}): {error}") from error
         except codec.NotJson as error:
             error.path = f"state.{key}{error.path}"
             raise
-    after = codec.state(merged, before)
+    after = codec.state(merged, before, names)
     return after if isinstance(state, codec.State) else dict(after)
 
 
 def _grown(items: list[Any], added: list[Any]) -> list[Any]:
-    return codec.grow(items, added) if isinstance(items, codec.FrozenList) else [*items, *added]
+    return codec.grow(items, added, redaction.names()) if isinstance(items, codec.FrozenList) else [*items, *added]
 
 
 def since(before: Mapping[str, Any], after: Mapping[str, Any], rules: Mapping[str, str]) -> dict[str, Any]:

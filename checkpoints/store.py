@@ -26,19 +26,23 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from checkpoints import codec, graph_state
+from checkpoints import codec, graph_state, redaction, sealing, upgrades
+from checkpoints.fields import demand
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Thread
+from checkpoints.upgrades import SCHEMA_VERSION
 
-SCHEMA_VERSION = 2
-"""Of what is written: digest by key, deltas that extend, snapshots as `{"state": …, "long": [[path, last chunk, chunks]]}`. Version 1 had
-none of it; a snapshot's body was the state itself."""
 SNAPSHOT_EVERY = 20
 """A load reads at most one snapshot and this many deltas."""
 MANY = 64 * 1024
 """Bytes of deltas that a load reads without regret, however small the state is."""
 CHUNK = 8 * 1024
 """Bytes that a list must have got since its last chunk before a snapshot makes another."""
-MISSHAPEN = (TypeError, KeyError, IndexError, AttributeError, ValueError, RecursionError, zlib.error, codec.NotJson)
+BODY, ITEMS = "checkpoints_checkpoint.body", "checkpoints_chunk.content"
+"""The sealed columns that are read by SQL of our own."""
+MISSHAPEN = (
+    TypeError, KeyError, IndexError, AttributeError, ValueError, RecursionError,
+    zlib.error, codec.NotJson, sealing.SealBroken, upgrades.UnknownVersion,
+)  # fmt: skip
 """What reading a body of another shape than we write raises."""
 
 
@@ -46,6 +50,12 @@ class CheckpointDamaged(Exception):
     """A checkpoint's content does not match its digest: nothing is resumed from it."""
 
     code = "checkpoint_damaged"
+
+
+class StateLocked(CheckpointDamaged):
+    """What was stored is encrypted with a key that this server does not have: nothing is resumed from it until it has."""
+
+    code = "encryption_key_missing"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +108,7 @@ def build(
     Raises codec.NotJson, naming the key, for a state that JSON cannot hold.
     """
     was = None if before is None else codec.state(before)
-    now = codec.state(state, was)
+    now = codec.state(state, was, redaction.names())
     digest = codec.state_digest(now)
     delta = _delta(now, was, parent)
     body = _snapshot(now) if delta is None else delta
@@ -183,6 +193,11 @@ def _remember(known: Sequence[tuple[codec.FrozenList, codec.Track]]) -> None:
         value.track = track
 
 
+def unreadable(what: str, error: Exception) -> CheckpointDamaged:
+    """What is raised where a stored value could not be opened (`fields.Locked`)."""
+    return (StateLocked if isinstance(error, sealing.KeyMissing) else CheckpointDamaged)(f"{what}: {error}")
+
+
 def load(checkpoint: Checkpoint) -> dict[str, Any]:
     """The whole state at a checkpoint, read-only (a `codec.State`); raises CheckpointDamaged where it does not match its digest."""
     if checkpoint.schema_version > SCHEMA_VERSION:
@@ -191,8 +206,9 @@ def load(checkpoint: Checkpoint) -> dict[str, Any]:
         if checkpoint.body == graph_state.BODY:
             return codec.state(graph_state.state(checkpoint))
         state, checkpoint.behind = _unfold(checkpoint)
-        found = codec.state_digest(state) if checkpoint.schema_version > 1 else codec.digest(codec.encode(state))
-        intact = found == checkpoint.digest
+        intact = upgrades.digest(checkpoint.schema_version, state) == checkpoint.digest
+    except sealing.KeyMissing as error:
+        raise StateLocked(f"{checkpoint.shown_id}: {error}") from error
     except MISSHAPEN:
         intact = False
     if not intact:
@@ -204,13 +220,14 @@ def load(checkpoint: Checkpoint) -> dict[str, Any]:
 
 def _unfold(checkpoint: Checkpoint) -> tuple[codec.State, int]:
     """The state, and the bytes of the deltas that led to it."""
-    body = json.loads(checkpoint.body) if isinstance(checkpoint.body, codec.Text) else checkpoint.body
+    body = json.loads(checkpoint.body) if isinstance(checkpoint.body, codec.Text) else demand(checkpoint.body)
+    body = upgrades.current(checkpoint.schema_version, body, is_snapshot=checkpoint.is_snapshot)
     if checkpoint.is_snapshot:
-        return _whole(checkpoint.schema_version, body), 0
+        return _whole(body), 0
     *between, (_, version, whole) = _lineage(checkpoint)
-    state = _whole(version, json.loads(whole))
-    for _, _, text in reversed(between):
-        state = codec.apply(state, json.loads(text))
+    state = _whole(upgrades.current(version, json.loads(whole), is_snapshot=True))
+    for _, version, text in reversed(between):
+        state = codec.apply(state, upgrades.current(version, json.loads(text), is_snapshot=False))
     return codec.apply(state, body), checkpoint.size + sum(len(text) for _, _, text in between)
 
 
@@ -228,13 +245,12 @@ def _lineage(checkpoint: Checkpoint) -> list[tuple[bool, int, str]]:
     key = Checkpoint._meta.pk.get_db_prep_value(checkpoint.parent_id, connection)
     with connection.cursor() as cursor:
         cursor.execute(sql, [key, checkpoint.depth])
-        return [(bool(is_snapshot), version, body) for is_snapshot, version, body in cursor.fetchall()]
+        rows = cursor.fetchall()
+    return [(bool(is_snapshot), version, sealing.opened_text(body, BODY)) for is_snapshot, version, body in rows]
 
 
-def _whole(version: int, body: Any) -> codec.State:
+def _whole(body: Any) -> codec.State:
     """The state that a snapshot holds."""
-    if version == 1:
-        return codec.state(body)
     state = body["state"]
     if long := body.get("long"):
         texts = _chunks({tip: count for _, tip, count in long})
@@ -260,7 +276,7 @@ def _chunks(counts: Mapping[str, int]) -> dict[str, str]:
         cursor.execute(sql, [*counts, max(counts.values())])
         for tip, place, content in cursor.fetchall():
             if place <= counts[tip]:
-                texts[tip].append(zlib.decompress(content).decode())
+                texts[tip].append(zlib.decompress(sealing.opened(bytes(content), ITEMS)).decode())
     return {tip: ",".join(found) for tip, found in texts.items()}
 
 
@@ -273,10 +289,11 @@ def put_blob(content: bytes) -> str:
 
 def get_blob(key: str) -> bytes:
     """The content kept under a digest; raises Blob.DoesNotExist, or CheckpointDamaged where the bytes were changed."""
-    stored = bytes(Blob.objects.get(pk=key).content)
     try:
-        content = zlib.decompress(stored)
-    except zlib.error as error:
+        content = zlib.decompress(demand(Blob.objects.get(pk=key).content))
+    except sealing.KeyMissing as error:
+        raise StateLocked(f"the blob {key[:12]}: {error}") from error
+    except (zlib.error, sealing.SealBroken) as error:
         raise CheckpointDamaged(f"the blob {key[:12]} cannot be unpacked; its stored bytes were changed") from error
     if codec.digest(content) != key:
         raise CheckpointDamaged(f"the blob {key[:12]} does not match its digest")

@@ -21,11 +21,11 @@ from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from checkpoints.admin import MOST, ConfirmedAdmin, ReadOnlyAdmin, row
+from checkpoints.admin import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row
 from checkpoints.store import CheckpointDamaged
 from hitl import admin_forensics as admin_forensics
 from hitl import services
-from hitl.models import ApiToken, Decision, Ledger, Via
+from hitl.models import ApiToken, Decision, Import, Ledger, Via
 from runs import services as runs
 from runs.admin import PauseRows, RunRows, WorkOrderRows
 from runs.models import Pause, Run, WorkOrder
@@ -151,6 +151,7 @@ class DecisionAdmin(ReadOnlyAdmin):
     search_fields = ("decided_by__username",)
     search_help_text = "A dec_, pse_, run_ or thr_ id, or who decided"
     heavy = ("feedback",)
+    sealed: ClassVar[dict[str, str]] = {"feedback": "feedback"}
     list_display = ("shown", "action_label", "pause_link", "revision", "decided_by", "via", "ledger_place", "decided_at")
     list_filter = ("via",)
     list_select_related = ("decided_by",)
@@ -174,6 +175,28 @@ class DecisionAdmin(ReadOnlyAdmin):
     @display(description="digest check")
     def digest_check(self, decision: Decision) -> str:
         return "Matches" if decision.compute_digest() == decision.digest else "Does not match: this row was changed after it was written."
+
+
+@admin.register(Import)
+class ImportAdmin(ReadOnlyAdmin):
+    """What an imported thread brought along: also what people were asked and answered where it came from."""
+
+    shown_ids: ClassVar[dict[str, str]] = {"thr": "pk"}
+    search_help_text = "A thr_ id"
+    heavy = ("source",)
+    sealed: ClassVar[dict[str, str]] = {"source_json": "source"}
+    ordering = ("-at",)
+    list_display = ("thread_link", "imported_by", "at")
+    list_select_related = ("imported_by",)
+    fields = ("thread_link", "imported_by", "at", "source_json")
+
+    @display(description="thread")
+    def thread_link(self, imported: Import) -> SafeString | str:
+        return row("checkpoints_thread", "thr", imported.pk)
+
+    @display(description="what came with it")
+    def source_json(self, imported: Import) -> SafeString:
+        return as_json(lambda: imported.source)
 
 
 @admin.register(Ledger)

@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from hitl import api, api_checkpoints, api_threads
+from hitl import api, api_checkpoints, api_portable, api_threads
 
 urlpatterns = [
     path("work-orders/<wo:order_id>", api.WorkOrderDetail.as_view()),
@@ -12,6 +12,8 @@ urlpatterns = [
     path("work-orders/<wo:order_id>/retry", api.Retry.as_view()),
     path("work-orders/<wo:order_id>/suspend", api.Suspend.as_view()),
     path("threads", api_threads.Threads.as_view()),
+    path("threads/import", api_portable.ThreadImport.as_view()),
+    path("threads/<thr:thread_id>/export", api_portable.ThreadExport.as_view()),
     path("threads/<thr:thread_id>", api_threads.ThreadDetail.as_view()),
     path("threads/<thr:thread_id>/state", api_threads.ThreadState.as_view()),
     path("threads/<thr:thread_id>/history", api_threads.ThreadHistory.as_view()),

@@ -16,7 +16,7 @@ from django.db.models.functions import Coalesce, Lag
 
 from checkpoints import ids
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
-from hitl.models import Decision, Ledger
+from hitl.models import Decision, Import, Ledger
 from runs.models import Pause, Run, WorkOrder
 from runs.states import CANCELLED, COMPLETED, ENDED, LIVE, PAUSED, PENDING, RUNNING, PauseStatus
 from runs.workflows.sequence import CANCEL
@@ -125,6 +125,11 @@ def latest_run_is_another(before: dt.datetime) -> Broken:
 # P4: a step's result is committed exactly once
 
 
+def _made_here(rows: QuerySet[Any], at: str) -> QuerySet[Any]:
+    """Without what was imported: it is what another server says of itself."""
+    return rows.filter(~Exists(Import.objects.filter(thread=OuterRef("thread"), at__gte=OuterRef(at))))
+
+
 def _steps_done() -> QuerySet[Checkpoint]:
     """The checkpoints that steps wrote: each carries out what its parent named.
 
@@ -132,7 +137,8 @@ def _steps_done() -> QuerySet[Checkpoint]:
     failed and cancelled runs hold no result.
     """
     results = (CheckpointStatus.ACTIVE, CheckpointStatus.PENDING_INPUT, CheckpointStatus.COMPLETED)
-    ran = Checkpoint.objects.filter(parent__next_step=F("node_id"), status__in=results, graph=None).exclude(node_id="")
+    ran = _made_here(Checkpoint.objects.filter(graph=None), "created_at")
+    ran = ran.filter(parent__next_step=F("node_id"), status__in=results).exclude(node_id="")
     return ran.exclude(parent__node_id=F("node_id"), parent__loop_num=F("loop_num"), parent__run_id=F("run_id"))
 
 
@@ -142,12 +148,8 @@ def step_done_twice(before: dt.datetime) -> Broken:
 
 
 def history_forks(before: dt.datetime) -> Broken:
-    forks = (
-        Checkpoint.objects.filter(parent__isnull=False, graph=None)
-        .values("run_id", "parent")
-        .annotate(count=Count("pk"))
-        .filter(count__gt=1)
-    )
+    followers = _made_here(Checkpoint.objects.filter(parent__isnull=False, graph=None), "created_at")
+    forks = followers.values("run_id", "parent").annotate(count=Count("pk")).filter(count__gt=1)
     return Run.objects.filter(pk__in=forks.values("run_id")).only("pk")
 
 
@@ -207,7 +209,8 @@ def head_is_old(before: dt.datetime) -> Broken:
 
 def _went_on(status: CheckpointStatus) -> QuerySet[Checkpoint]:
     """What a run wrote after a checkpoint of its own in that status. A fork is another run: a person began it, and its step runs anew."""
-    return Checkpoint.objects.filter(parent__status=status, parent__run_id=F("run_id"), graph=None)  # a graph has rules of its own
+    made_here = _made_here(Checkpoint.objects.filter(graph=None), "created_at")  # a graph has rules of its own
+    return made_here.filter(parent__status=status, parent__run_id=F("run_id"))
 
 
 def went_on_unasked(before: dt.datetime) -> Broken:
@@ -228,12 +231,14 @@ def _later(*kinds: EventKind) -> QuerySet[Event]:
 
 def worked_while_paused(before: dt.datetime) -> Broken:
     following = Subquery(_later(EventKind.RUN_RESUMED, EventKind.RUN_CANCELLED, *WORK).values("kind")[:1])
-    unasked = Event.objects.filter(kind=EventKind.RUN_PAUSED).annotate(following=following).filter(following__in=WORK)
+    paused = _made_here(Event.objects.filter(kind=EventKind.RUN_PAUSED), "at")
+    unasked = paused.annotate(following=following).filter(following__in=WORK)
     return Run.objects.filter(pk__in=unasked.values("run_id")).only("pk")
 
 
 def worked_after_end(before: dt.datetime) -> Broken:
-    return Run.objects.filter(pk__in=Event.objects.filter(Exists(_later(*WORK)), kind__in=ENDS).values("run_id")).only("pk")
+    ended = _made_here(Event.objects.filter(kind__in=ENDS), "at")
+    return Run.objects.filter(pk__in=ended.filter(Exists(_later(*WORK))).values("run_id")).only("pk")
 
 
 def question_of_ended_run(before: dt.datetime) -> Broken:
@@ -262,7 +267,7 @@ def log_with_gaps(before: dt.datetime) -> Broken:
 
 
 def step_untold(before: dt.datetime) -> Broken:
-    events = Event.objects.filter(thread=OuterRef("pk"), kind=EventKind.STEP_COMPLETED)
+    events = _made_here(Event.objects.filter(kind=EventKind.STEP_COMPLETED), "at").filter(thread=OuterRef("pk"))
     done = _steps_done().filter(thread=OuterRef("pk"))
     return Thread.objects.annotate(told=_count(events), done=_count(done)).exclude(told=F("done")).only("pk")
 

@@ -15,6 +15,8 @@ from django.db import models
 from django.db.models import Q
 
 from checkpoints import codec, ids
+from checkpoints.fields import SealedTextField
+from checkpoints.models import SealedJsonField, Thread
 from runs.models import Pause
 
 
@@ -47,7 +49,7 @@ class Decision(ids.Shown, models.Model):
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     pause = models.ForeignKey(Pause, models.PROTECT, related_name="decisions")
     action = models.CharField(max_length=64, help_text="approve, revise, cancel, or an answer of the template's own.")
-    feedback = models.TextField(blank=True)
+    feedback = SealedTextField(blank=True)
     decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="decisions")
     decided_at = models.DateTimeField()
     via = models.CharField(max_length=16, choices=Via)
@@ -87,6 +89,21 @@ class Decision(ids.Shown, models.Model):
                 }
             )
         )
+
+
+class Import(models.Model):
+    """That a thread came from elsewhere, by whom, and what its document says of the people there.
+
+    Their answers are history: no rows of Pause and Decision, since the chain that they are part of is another server's.
+    """
+
+    thread = models.OneToOneField(Thread, models.PROTECT, primary_key=True, related_name="imported")
+    imported_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    at = models.DateTimeField(help_text="Checkpoints and events of the thread that are not younger came with the document.")
+    source = SealedJsonField(help_text="thread, exported_at and digest as the document has them; runs, pauses and decisions with new ids.")
+
+    def __str__(self) -> str:
+        return self.thread.shown_id
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):

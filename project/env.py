@@ -8,6 +8,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from checkpoints import sealing
+
 
 def text(name: str, default: str = "") -> str:
     return os.environ.get(name, default)
@@ -33,6 +35,17 @@ def number(name: str, default: float, *, low: float = 0) -> float:
 
 def items(name: str, default: str = "", separator: str = ",") -> list[str]:
     return [item.strip() for item in os.environ.get(name, default).split(separator) if item.strip()]
+
+
+def encryption_keys(name: str) -> list[str]:
+    """Keys as `checkpoints.sealing` takes them. The message names the variable and the place, never a key."""
+    keys = items(name)
+    for place, _ in enumerate(keys, start=1):
+        try:
+            sealing.ring_of(keys[:place])
+        except sealing.BadKey as error:
+            raise ImproperlyConfigured(f"{name}, key {place}: {error}") from None
+    return keys
 
 
 def database(url: str, *, pool: int) -> dict[str, Any]:

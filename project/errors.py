@@ -10,8 +10,9 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_handler
 
 from checkpoints.differences import DifferentThreads, NothingBefore
+from checkpoints.portable import DocumentTooLarge, ImportRefused
 from checkpoints.reducers import MergeFailed
-from checkpoints.store import CheckpointDamaged
+from checkpoints.store import CheckpointDamaged, StateLocked
 from hitl import revisions, services
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.forks import NothingToFork, ReasonMissing
@@ -43,6 +44,9 @@ STATUS: dict[type[Exception], int] = {
     TemplateInvalid: 422,
     BadSource: 422,
     CheckpointDamaged: 409,
+    StateLocked: 503,
+    ImportRefused: 422,
+    DocumentTooLarge: 413,
 }
 
 

@@ -38,6 +38,12 @@ WAYSTATION_GATHER_WIDTH = int(env.number("WAYSTATION_GATHER_WIDTH", 100, low=1))
 """Child runs that one step may start at once."""
 WAYSTATION_GATHER_DEPTH = int(env.number("WAYSTATION_GATHER_DEPTH", 4, low=1))
 """How deep child runs may start child runs of their own."""
+WAYSTATION_REDACT = env.items("WAYSTATION_REDACT", "api_key,api_keys,password,passwords,secret,secrets,token,authorization,cookie,cookies")
+"""Names of secrets: what stands under them in a state, an event or an answer is not kept (`checkpoints.redaction`). Empty: all is kept."""
+WAYSTATION_ENCRYPTION_KEYS = env.encryption_keys("WAYSTATION_ENCRYPTION_KEYS")
+"""Newest first; values are written with the first and read with any (`checkpoints.sealing`). None: nothing is encrypted."""
+WAYSTATION_IMPORT_BYTES = int(env.number("WAYSTATION_IMPORT_BYTES", 20_000_000, low=1))
+"""How large a document may be that a thread is imported from over REST."""
 WAYSTATION_SWEEP_SECONDS = env.number("WAYSTATION_SWEEP_SECONDS", 5, low=0.5)
 
 

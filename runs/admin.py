@@ -187,6 +187,7 @@ class WorkOrderRows(ConfirmedAdmin):
     search_fields = ("title", "created_by__username")
     search_help_text = "A wo_, thr_, run_, pse_ or repo_ id, or words of the title or its maker"
     heavy = ("request", "input", "check_command")
+    sealed: ClassVar[dict[str, str]] = {"request": "request", "input_json": "input"}
     list_display = ("shown", "title", "status_label", "template", "created_by", "created_at")
     list_filter = (("latest_run__status", admin.ChoicesFieldListFilter),)
     list_select_related = ("latest_run", "template", "created_by")
@@ -246,6 +247,7 @@ class RunRows(ConfirmedAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"run": "pk", "thr": "thread", "wo": "work_order", "pse": "pauses"}
     search_help_text = "A run_, thr_, wo_ or pse_ id"
     heavy = ("error",)
+    sealed: ClassVar[dict[str, str]] = {"error_text": "error"}
     list_select_related = ("thread",)
     list_display = (
         "shown",
@@ -305,6 +307,9 @@ class PauseRows(ConfirmedAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"pse": "pk", "run": "run", "thr": "run__thread", "wo": "run__work_order", "ckpt": "checkpoint"}
     search_help_text = "A pse_, run_, thr_, wo_ or ckpt_ id"
     heavy = ("content", "facts", "effects", "ways", "labels")
+    sealed: ClassVar[dict[str, str]] = {
+        "question": "question", "content_text": "content", "facts_json": "facts", "effects_json": "effects", "patch_text": "",
+    }  # fmt: skip
     list_display = ("shown", "question", "order_link", "status_label", "step", "revision", "opened_at", "closed_at")
     list_filter = ("status",)
     list_select_related = ("run__thread",)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
 
-from checkpoints import codec
+from checkpoints import codec, redaction
 from runs import policies
 from runs import workflows as workflows  # registers the step functions
 from runs.models import Definition, StepTemplate, Template
@@ -116,9 +116,31 @@ def current_step_template(slug: str) -> StepTemplate:
     return found
 
 
+def frozen(template: Template) -> dict[str, Any]:
+    """What a definition of the template holds."""
+    return {"template": template.slug, "version": template.version, "steps": freeze_steps(template.steps), "reducers": template.reducers}
+
+
+def known(digest: str, slug: str) -> Definition | None:
+    """The definition of that digest, if an order was made with it here or a version of the template gives it today.
+
+    Only what this server itself has frozen: a definition says what is run. Call inside a transaction.
+    """
+    found = Definition.objects.filter(pk=digest).first()
+    if found is not None:
+        return found
+    for template in Template.objects.filter(slug=slug).order_by("-version"):
+        try:
+            if codec.digest(codec.encode(frozen(template))) == digest:
+                return freeze(template)
+        except TemplateInvalid:  # its step templates have changed since
+            continue
+    return None
+
+
 def freeze(template: Template) -> Definition:
     """The template with its current step templates, under the digest of that content. Call inside a transaction."""
-    content = {"template": template.slug, "version": template.version, "steps": freeze_steps(template.steps), "reducers": template.reducers}
+    content = frozen(template)
     digest = codec.digest(codec.encode(content))
     definition, _ = Definition.objects.get_or_create(
         digest=digest, defaults={"template_slug": template.slug, "template_version": template.version, "content": content}
@@ -229,8 +251,37 @@ def _check_reducers(rules: Any) -> None:
         raise TemplateInvalid({error.field: [str(error)]}) from error
 
 
+def fields_of(schema: Any) -> Iterator[str]:
+    """The names of all fields that a schema asks for, at any depth, save those that are only true or false."""
+    if isinstance(schema, dict):
+        for name, inner in _object(schema.get("properties")).items():
+            if not (isinstance(inner, dict) and inner.get("type") == "boolean"):
+                yield name
+        yield from (name for name in _list(schema.get("required")) if name not in _object(schema.get("properties")))
+    parts = list(schema.values()) if isinstance(schema, dict) else _list(schema)
+    for part in parts:
+        yield from fields_of(part)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def check_no_secrets(schema: Any, field: str) -> None:
+    """Raise TemplateInvalid where a form would ask for what is not kept: no step would ever get it."""
+    asked = sorted({name for name in fields_of(schema) if isinstance(name, str) and redaction.is_secret(name)})
+    if asked:
+        words = f"{', '.join(map(repr, asked))}: named like a secret. What is given under such a name is not kept, so no step would get it."
+        raise TemplateInvalid({field: [f"{words} Let the step read it from its environment, or choose another name."]})
+
+
 def _check_schema(schema: Any) -> None:
     try:
         schemas.check(schema)
     except schemas.SchemaRefused as error:
         raise TemplateInvalid({"input_schema": [f"No JSON Schema that can be used: {error}"]}) from error
+    check_no_secrets(schema, "input_schema")

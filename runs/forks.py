@@ -66,7 +66,8 @@ def origin_of(checkpoint: Checkpoint) -> tuple[Run, str]:
     """The run that wrote a checkpoint, and the step that a fork would begin with. Raises NothingToFork."""
     wrote = Run.objects.select_related("definition", "work_order").filter(pk=checkpoint.run_id).first()
     if wrote is None:
-        raise NothingToFork("No run of Waystation's own wrote this checkpoint; whatever wrote it can go on from it.")
+        words = "No run of Waystation's own wrote this checkpoint: it was imported and its template is not known here, or a graph wrote it."
+        raise NothingToFork(f"{words} It can be looked at, not gone on with.")
     if checkpoint.status == CheckpointStatus.COMPLETED:
         raise NothingToFork("Nothing follows this checkpoint. Choose an earlier one.")
     if wrote.parent_id is not None:

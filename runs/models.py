@@ -16,8 +16,9 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import Q
 
-from checkpoints import ids
-from checkpoints.models import Checkpoint, JsonTextField, Thread
+from checkpoints import ids, sealing
+from checkpoints.fields import SealedTextField
+from checkpoints.models import Checkpoint, JsonTextField, SealedJsonField, Thread
 from runs import states
 from runs.states import PauseStatus, RunStatus
 from runs.workflows import sequence
@@ -168,8 +169,8 @@ class WorkOrder(ids.Shown, models.Model):
     template = models.ForeignKey(Template, models.PROTECT, related_name="work_orders")
     definition = models.ForeignKey(Definition, models.PROTECT, related_name="work_orders")
     title = models.CharField(max_length=200)
-    request = models.TextField(blank=True)
-    input = JsonTextField(default=dict)
+    request = SealedTextField(blank=True)
+    input = SealedJsonField(default=dict)
     repository = models.ForeignKey(Repository, models.PROTECT, null=True, blank=True, related_name="work_orders")
     repository_url = models.CharField(max_length=500, blank=True)
     check_command = JsonTextField(default=list, help_text="The repository's own check, frozen with the order.")
@@ -282,7 +283,7 @@ class Run(ids.Shown, models.Model):
     definition = models.ForeignKey(Definition, models.PROTECT, related_name="runs")
     status = models.CharField(max_length=16, choices=RunStatus, default=RunStatus.PENDING)
     retry_of = models.ForeignKey("self", models.PROTECT, null=True, related_name="retries")
-    input = JsonTextField(default=dict, help_text="What was given to this run; it joined the state by the workflow's reducers.")
+    input = SealedJsonField(default=dict, help_text="What was given to this run; it joined the state by the workflow's reducers.")
     parent = models.ForeignKey("self", models.PROTECT, null=True, related_name="children", help_text="The run that waits for this one.")
     child_name = models.CharField(max_length=100, blank=True, help_text="What its parent calls it.")
     optional = models.BooleanField(default=False, help_text="Its parent goes on without it where it fails.")
@@ -299,8 +300,8 @@ class Run(ids.Shown, models.Model):
     interrupt_before = JsonTextField(default=list, help_text="Steps before which this run asks.")
     interrupt_after = JsonTextField(default=list, help_text="Steps after which this run asks.")
     forked_from = models.ForeignKey(Checkpoint, models.PROTECT, null=True, related_name="+", help_text="Where a fork began.")
-    reason = models.TextField(blank=True, help_text="Why it was forked.")
-    error = models.TextField(blank=True)
+    reason = SealedTextField(blank=True, help_text="Why it was forked.")
+    error = SealedTextField(blank=True)
     failure_code = models.CharField(max_length=64, blank=True, help_text="cancelled_by_user, step_error, incident, or the step's own.")
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
@@ -383,20 +384,20 @@ class Pause(ids.Shown, models.Model):
     step = models.CharField(max_length=100)
     phase = models.CharField(max_length=64)
     status = models.CharField(max_length=16, choices=PauseStatus, default=PauseStatus.OPEN)
-    question = models.CharField(max_length=300)
-    content = models.TextField(help_text="Markdown; sanitised when shown.")
+    question = SealedTextField(max_length=300)
+    content = SealedTextField(help_text="Markdown; sanitised when shown.")
     patch_digest = models.CharField(max_length=64, blank=True, help_text="The blob that holds the patch under review.")
-    facts = JsonTextField(default=list, help_text="[label, value] pairs, in the order they are shown.")
-    effects = JsonTextField(default=list)
+    facts = SealedJsonField(default=list, help_text="[label, value] pairs, in the order they are shown.")
+    effects = SealedJsonField(default=list)
     content_digest = models.CharField(
         max_length=64, help_text="sha256 of content, patch, facts and what is asked for: what a decision is bound to."
     )
     revision = models.PositiveIntegerField(default=1)
     max_revisions = models.PositiveIntegerField(default=3, help_text="How often the step may be sent back.")
     required_inputs = JsonTextField(default=dict, help_text="JSON Schema of what comes with the answer; {} where words are enough.")
-    known = JsonTextField(default=dict, help_text="What the form begins with.")
+    known = SealedJsonField(default=dict, help_text="What the form begins with.")
     attempts = models.PositiveIntegerField(default=0, help_text="Answers that did not fit required_inputs.")
-    refined = models.TextField(blank=True, help_text="What was wrong with the last of them, in words.")
+    refined = SealedTextField(blank=True, help_text="What was wrong with the last of them, in words.")
     ways = JsonTextField(help_text="Answer → the step it leads to.")
     labels = JsonTextField(default=dict)
     opened_at = models.DateTimeField()
@@ -419,7 +420,7 @@ class Pause(ids.Shown, models.Model):
         ]
 
     def __str__(self) -> str:
-        return self.question
+        return self.shown_id if sealing.in_use() else str(self.question)  # what is encrypted at rest is in no heading and no log line
 
     @property
     def may_revise(self) -> bool:

@@ -12,13 +12,13 @@ from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from checkpoints import codec, live, log, reducers, store
+from checkpoints import codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import definitions
 from runs.engine import commit, ending
 from runs.engine.begin import Start, again, begin
-from runs.engine.facts import created, line
+from runs.engine.facts import created, line, unkept
 from runs.engine.interruptions import BEFORE, STOPS
 from runs.forks import NothingToFork, check_reason, origin_of
 from runs.models import Pause, Repository, Run, Template, WorkOrder
@@ -151,7 +151,7 @@ def _create(
         definition=definition,
         title=title,
         request=request,
-        input=input,
+        input=redaction.redact(input),
         repository=repository,
         repository_url=source,
         check_command=repository.check_command if repository else [],
@@ -162,7 +162,9 @@ def _create(
         if name not in {step["name"] for step in definition.steps}:
             raise InputInvalid({"interrupt": [f"The template has no step {name[:100]!r} to stop at."]})
     start = Start(state=dict(FIRST_STATE), next_step=definition.steps[0]["name"])
-    _follow(order, begin(thread, definition, order, start, **stops))
+    run = _follow(order, begin(thread, definition, order, start, **stops))
+    if lines := unkept(input):
+        log.append(thread.pk, run.pk, lines)
     return order
 
 
@@ -268,7 +270,7 @@ def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[st
     state = reducers.apply(before, update, run.frozen.reducers) if update else before
     state = {**state, "revision_feedback": words, "decided": {**state.get("decided", {}), **verdict}}
     checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE)
-    lines = [line(f"Workflow resumed with decision: {action}", step=pause.step, by=by)]
+    lines = [line(f"Workflow resumed with decision: {action}", step=pause.step, by=by), *unkept(update or {}, pause.step)]
     if action == sequence.REVISE:
         lines += [line(f"Re-running step: {to} with feedback", step=to), line(f"Revision feedback: {feedback}", step=to)]
     received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": to})

@@ -12,11 +12,11 @@ from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from checkpoints import codec, log, reducers, store
+from checkpoints import codec, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from runs import definitions
 from runs.engine.begin import Start, again, begin, following
-from runs.engine.facts import line
+from runs.engine.facts import line, unkept
 from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, InputInvalid, check_input, check_words
 from runs.states import FAILED, LIVE
@@ -128,14 +128,15 @@ def _invoke(thread_id: uuid.UUID, turn: Turn, by: User) -> Run:
         definition,
         None,
         start,
-        input=dict(turn.input or {}),
+        input=redaction.redact(dict(turn.input or {})),
         interrupt_before=list(turn.interrupt_before),
         interrupt_after=list(turn.interrupt_after),
         forked_from=start.parent if turn.checkpoint_id else None,
         reason=turn.reason,
     )
     how = f"{by.get_username()} began a run at step {start.next_step}" + (f": {turn.reason}" if turn.reason else "")
-    log.append(thread_id, run.pk, [line(how, start.next_step)])
+    given = {**(turn.state or {}), **(turn.input or {})}
+    log.append(thread_id, run.pk, [line(how, start.next_step), *unkept(given, start.next_step)])
     nudge_on_commit(run.pk, run.queue)
     return run
 

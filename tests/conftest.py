@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from rest_framework.test import APIClient
 
-from checkpoints.models import Checkpoint, Event
+from checkpoints import redaction, store
+from checkpoints.models import Checkpoint, Event, Thread
 from hitl.models import ApiToken
 from runs import services as runs
 from runs import shipped
@@ -42,6 +43,13 @@ def quick_passwords() -> None:
 def committing(django_capture_on_commit_callbacks: Any) -> Any:
     """`with committing():` runs what was scheduled for after the commit."""
     return partial(django_capture_on_commit_callbacks, execute=True)
+
+
+@pytest.fixture
+def redacting() -> Iterator[Callable[[list[str]], None]]:
+    """Sets the names of secrets."""
+    yield redaction.configure
+    redaction.configure(django_settings.WAYSTATION_REDACT)
 
 
 @pytest.fixture
@@ -111,6 +119,13 @@ def head_of(order: WorkOrder) -> Checkpoint:
     """The checkpoint that the order's next run would go on from."""
     assert order.thread.head is not None
     return order.thread.head
+
+
+def state_at_head(thread_id: uuid.UUID) -> dict[str, Any]:
+    """The state that a thread has come to."""
+    head = Thread.objects.get(pk=thread_id).head
+    assert head is not None
+    return store.load(head)
 
 
 def kinds(order: WorkOrder) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.utils import timezone
 
-from checkpoints import codec, live, log
+from checkpoints import codec, live, log, redaction
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from runs.engine import statements, together
 from runs.engine.statements import Fence as Fence
@@ -34,6 +34,7 @@ def write(run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, check
     """
     assert "status" not in fields or fields["status"] in MOVES[fence.status], fields["status"]
     at = timezone.now()
+    facts = [(kind, redaction.redact(data)) for kind, data in facts]
     if checkpoint is not None:
         checkpoint.created_at = at
     texts = [(str(kind), codec.encode(data)) for kind, data in facts]

@@ -15,7 +15,8 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
-from checkpoints import codec, ids, log, store
+from checkpoints import codec, ids, log, redaction, store
+from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, EventKind, Memo
 from runs.models import Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
@@ -93,14 +94,15 @@ class Held:
     def _recorded(self, key: str, function: Callable[[], Any]) -> Any:
         found = Memo.objects.filter(scope=self.key, key=key).first()
         if found is not None:
-            return found.value[0]
+            return _result(found)
         value = function()
         codec.check(value, f"once[{key}]")
+        value = redaction.redact(value)
         with transaction.atomic(durable=True):
             self._require()
             memo = Memo(thread_id=self.run.thread_id, scope=self.key, key=key, value=[value])
             Memo.objects.bulk_create([memo], ignore_conflicts=True)
-        return Memo.objects.get(scope=self.key, key=key).value[0]  # of two threads the first to record wins
+        return _result(Memo.objects.get(scope=self.key, key=key))  # of two threads the first to record wins
 
     def check(self) -> None:
         """Raise Stopped when the run was cancelled or taken over; asks the database at most every CHECK_EVERY seconds."""
@@ -122,6 +124,15 @@ class Held:
             line = {"message": codec.readable(message), "level": level, "step": self.at, **data}
             log.append(self.run.thread_id, self.run.pk, [(EventKind.LOG, line)])
             self._require()  # after the append, which waits for whoever is ending the run just now
+
+
+def _result(memo: Memo) -> Any:
+    """What was recorded; raises CheckpointDamaged where it cannot be read, so that it is not done again."""
+    if isinstance(memo.value, Locked):
+        raise store.unreadable(f"what {memo.scope} recorded as {memo.key}", memo.value.error)
+    if not isinstance(memo.value, list) or len(memo.value) != 1:
+        raise store.CheckpointDamaged(f"what {memo.scope} recorded as {memo.key} cannot be read; its stored text was changed")
+    return memo.value[0]
 
 
 def loop_num(head: Checkpoint, name: str) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Max
 from django.utils import timezone
 
-from checkpoints import codec, reducers, store
+from checkpoints import codec, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
 from runs.engine.context import Held, loop_num
@@ -140,7 +140,8 @@ def _asked_before(held: Held, phase: str) -> int | None:
 def kept_report(report: Report) -> dict[str, Any]:
     """A report as rows and metadata hold it; its patch goes to a blob."""
     # pairs, not an object: canonical JSON sorts keys, and the order is the author's
-    facts = [[codec.readable(label), codec.readable(value) if isinstance(value, str) else value] for label, value in report.facts.items()]
+    shown = {codec.readable(label): codec.readable(value) if isinstance(value, str) else value for label, value in report.facts.items()}
+    facts = [[label, value] for label, value in redaction.redact(shown).items()]
     return {
         "content": codec.readable(report.content),
         "patch": store.put_blob(codec.readable(report.patch).encode()) if report.patch else "",

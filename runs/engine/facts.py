@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from checkpoints import redaction
 from checkpoints.models import Checkpoint, EventKind
 from runs.engine.context import loop_num
 from runs.models import Pause
@@ -30,6 +32,13 @@ def created(checkpoint: Checkpoint) -> Fact:
 def line(message: str, step: str = "", level: str = "info", **data: Any) -> Fact:
     """A log line."""
     return EventKind.LOG, {"message": message, "level": level, "step": step, **data}
+
+
+def unkept(given: Mapping[str, Any], step: str = "") -> Facts:
+    """A log line on what somebody gave under the name of a secret, which is not kept; none where there is no such thing."""
+    names = list(redaction.found(given))
+    words = f"Not kept, since the name says that it is a secret: {', '.join(names)}. A step reads secrets from its environment."
+    return [line(words, step, level="warning")] if names else []
 
 
 def starting(head: Checkpoint) -> Facts:

@@ -16,9 +16,14 @@ from typing import Any, NamedTuple
 
 from django.db import connection, models
 
+from checkpoints import sealing
+from checkpoints.fields import SealedField
 from checkpoints.models import Checkpoint, JsonTextField
 from runs.models import Run
 from runs.states import RUNNING, RunStatus
+
+DATA = "checkpoints_event.data"
+"""The sealed column of an event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,8 +78,8 @@ def one(write: Write) -> int | None:
 
     It locks the run's row first, then the thread's, like every other writer.
     """
-    fence, facts = write.fence, [value for fact in write.facts for value in fact]
-    values: list[Any] = [*write.fields.values(), write.run_id, fence.status, fence.epoch, *([fence.due] if fence.due else [])]
+    fence, facts = write.fence, [value for fact in _told(write) for value in fact]
+    values: list[Any] = [*_set(write), write.run_id, fence.status, fence.epoch, *([fence.due] if fence.due else [])]
     values += [len(write.facts), *([write.checkpoint.pk] if write.checkpoint else []), write.thread_id]
     values += [*(_row(write.checkpoint) if write.checkpoint else []), *([write.thread_id, write.run_id, write.at, *facts] if facts else [])]
     with connection.cursor() as cursor:
@@ -117,7 +122,7 @@ def several(writes: Sequence[Write]) -> dict[uuid.UUID, int]:
     statement never waits for a lock while it has others, and cannot be part of a circle of those who wait.
     """
     columns = list(zip(*(_asked(write) for write in writes), strict=True))
-    facts = [(write.run_id, place, *fact) for write in writes for place, fact in enumerate(write.facts, start=1)]
+    facts = [(write.run_id, place, *fact) for write in writes for place, fact in enumerate(_told(write), start=1)]
     arrays = [_array(column) for column in [*columns, *(zip(*facts, strict=True) if facts else [(), (), (), ()])]]
     with connection.cursor() as cursor:
         cursor.execute(_several(writes[0].shape), arrays)
@@ -127,7 +132,7 @@ def several(writes: Sequence[Write]) -> dict[uuid.UUID, int]:
 def _asked(write: Write) -> list[Any]:
     """A row of `asked`; in the order of `_several`."""
     fence, row = write.fence, [write.run_id, write.thread_id, write.fence.status, write.fence.epoch, write.at, len(write.facts)]
-    return [*row, *([fence.due] if fence.due else []), *write.fields.values(), *(_row(write.checkpoint) if write.checkpoint else [])]
+    return [*row, *([fence.due] if fence.due else []), *_set(write), *(_row(write.checkpoint) if write.checkpoint else [])]
 
 
 @cache
@@ -180,15 +185,37 @@ def _row(checkpoint: Checkpoint) -> list[Any]:
     read, encoded = _reading()
     values = list(read(checkpoint))
     for place, field in encoded:
-        values[place] = field.get_prep_value(values[place])
+        values[place] = _stored(field, values[place])
     return values
+
+
+def _stored(field: Any, value: Any) -> Any:
+    """A value as its column has it: sealed where the column is."""
+    prepared = field.get_prep_value(value)
+    return sealing.seal_text(prepared, field.about) if isinstance(field, SealedField) and isinstance(prepared, str) else prepared
+
+
+def _set(write: Write) -> list[Any]:
+    """The values that change on the run's row."""
+    sealed = _sealed()
+    return [_stored(sealed[name], value) if name in sealed else value for name, value in write.fields.items()]
+
+
+def _told(write: Write) -> list[tuple[str, str]]:
+    """Kind and stored text of each event."""
+    return [(kind, sealing.seal_text(text, DATA)) for kind, text in write.facts]
+
+
+@cache
+def _sealed() -> dict[str, Any]:
+    return {field.name: field for field in Run._meta.concrete_fields if isinstance(field, SealedField)}
 
 
 @cache
 def _reading() -> tuple[Any, list[tuple[int, Any]]]:
     """What gives all values of a checkpoint at once, and which of them are JSON yet to be written out."""
     fields = Checkpoint._meta.concrete_fields
-    encoded = [(place, field) for place, field in enumerate(fields) if isinstance(field, JsonTextField)]
+    encoded = [(place, field) for place, field in enumerate(fields) if isinstance(field, JsonTextField | SealedField)]
     return attrgetter(*(field.attname for field in fields)), encoded
 
 

@@ -248,9 +248,9 @@ def test_only_what_is_new_is_checked(monkeypatch):
     seen: list[Any] = []
     freeze = codec._freeze
 
-    def watched(value, depth):
+    def watched(value, depth, names=None):
         seen.append(value)
-        return freeze(value, depth)
+        return freeze(value, depth, names)
 
     monkeypatch.setattr(codec, "_freeze", watched)
     reducers.apply(state, {"messages": ["new"], "object": {"new": 1}, "other": 2}, {"messages": "append", "object": "merge"})

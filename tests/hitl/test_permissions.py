@@ -76,6 +76,8 @@ KNOWN = {
     f"{API}threads": Address({"GET", "HEAD", "POST"}),
     f"{API}threads/<{THREAD}>": Address({"GET", "HEAD"}, own=True),
     f"{API}threads/<{THREAD}>/state": Address({"GET", "HEAD"}, own=True),
+    f"{API}threads/<{THREAD}>/export": Address({"GET", "HEAD"}, own=True),
+    f"{API}threads/import": Address({"POST"}, body={"format": "nothing"}),
     f"{API}threads/<{THREAD}>/history": Address({"GET", "HEAD"}, own=True),
     f"{API}threads/<{THREAD}>/events": Address({"GET", "HEAD"}, own=True),
     f"{API}threads/<{THREAD}>/runs": Address({"GET", "HEAD", "POST"}, own=True, body={"input": "APPROVE"}),

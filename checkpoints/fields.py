@@ -1,0 +1,123 @@
+"""Columns whose values are sealed at rest where keys are configured (`sealing`): for rows that may hold what people and steps said.
+
+Sealing is no matter of the schema: migrations see the plain field, and switching it on or off alters no table. Lookups do not seal, so a
+sealed column cannot be searched; only that it is empty can.
+
+A value that cannot be opened is `Locked`, so that the row's other columns can be read. Whoever needs the value calls `demand`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+
+from checkpoints import sealing
+
+if TYPE_CHECKING:  # generic in the stubs only
+    _Field = models.Field[Any, Any]
+    _TextField = models.TextField[Any, Any]
+    _BinaryField = models.BinaryField[Any, Any]
+else:
+    _Field = object
+    _TextField, _BinaryField = models.TextField, models.BinaryField
+
+
+class Locked:
+    """Stands for a value that could not be opened. Saved again, it is what was stored."""
+
+    stored: str | bytes
+    error: Exception
+
+
+class LockedText(Locked, str):
+    """Reads as the reason, so that a page says it."""
+
+
+class LockedObject(Locked, dict[str, Any]):
+    """Looks empty."""
+
+
+class LockedList(Locked, list[Any]):
+    """Looks empty."""
+
+
+class LockedBytes(Locked, bytes):
+    """Looks empty."""
+
+
+def demand(value: Any) -> Any:
+    """The value; raises what kept it from being opened: sealing.KeyMissing or sealing.SealBroken."""
+    if isinstance(value, Locked):
+        raise value.error
+    return value
+
+
+def locked(kind: Any, stored: str | bytes, error: Exception) -> Locked:
+    """What stands for a value; `kind` is the column's default, which says what its readers expect."""
+    value: Locked
+    if isinstance(stored, bytes):
+        value = LockedBytes()
+    elif kind is dict:
+        value = LockedObject()
+    else:
+        value = LockedList() if kind is list else LockedText(error)
+    value.stored, value.error = stored, error
+    return value
+
+
+class SealedField(_Field):
+    """What the sealed columns of text share. Stands before the field that it seals."""
+
+    about = ""
+    """Table and column: authenticated along with the value."""
+
+    def contribute_to_class(self, cls: type[models.Model], name: str, private_only: bool = False) -> None:
+        super().contribute_to_class(cls, name, private_only)
+        self.about = f"{cls._meta.db_table}.{self.column}"
+
+    def get_db_prep_save(self, value: Any, connection: Any) -> Any:
+        if isinstance(value, Locked):
+            return value.stored
+        prepared = super().get_db_prep_save(value, connection)
+        return sealing.seal_text(prepared, self.about) if isinstance(prepared, str) else prepared
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            plain = sealing.opened_text(value, self.about)
+        except (sealing.KeyMissing, sealing.SealBroken) as error:
+            return locked(self.default, value, error)
+        return self.read(plain)
+
+    def read(self, plain: str) -> Any:
+        """The value of an opened text."""
+        return plain
+
+
+class SealedTextField(SealedField, _TextField):
+    """Text, sealed at rest."""
+
+    def deconstruct(self) -> Any:
+        name, _, args, kwargs = super().deconstruct()
+        return name, "django.db.models.TextField", args, kwargs
+
+
+class SealedBinaryField(SealedField, _BinaryField):
+    """Bytes, sealed at rest."""
+
+    def deconstruct(self) -> Any:
+        name, _, args, kwargs = super().deconstruct()
+        return name, "django.db.models.BinaryField", args, kwargs
+
+    def get_db_prep_save(self, value: Any, connection: Any) -> Any:
+        stored = value.stored if isinstance(value, Locked) else sealing.seal(bytes(value), self.about)
+        return models.BinaryField.get_db_prep_value(self, stored, connection)
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        stored = bytes(value)
+        try:
+            return sealing.opened(stored, self.about)
+        except (sealing.KeyMissing, sealing.SealBroken) as error:
+            return locked(None, stored, error)

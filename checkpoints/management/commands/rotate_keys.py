@@ -1,0 +1,47 @@
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from checkpoints import rotation, sealing
+
+SHOWN = 5
+
+
+class Command(BaseCommand):
+    help = (
+        "Bring all that is encrypted at rest to the first of WAYSTATION_ENCRYPTION_KEYS, in small batches. May be stopped and begun again. "
+        "Exits with 1 where a value could not be opened."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--dry-run", action="store_true", help="only count, by column and key")
+        parser.add_argument("--new", action="store_true", help="print a new key and do nothing else")
+        parser.add_argument("--batch", type=int, default=rotation.BATCH, help=f"rows per transaction ({rotation.BATCH})")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["new"]:
+            self.stdout.write(sealing.new_key())
+            return
+        if not 1 <= options["batch"] <= 10_000:
+            raise CommandError("--batch is a number of rows from 1 to 10000.")
+        newest = sealing.newest()
+        total = unreadable = 0
+        for found in rotation.rotate(dry_run=options["dry_run"], batch=options["batch"]):
+            total, unreadable = total + found.count, unreadable + len(found.unreadable)
+            for line in self._lines(found):
+                self.stdout.write(line)
+        done = "to bring" if options["dry_run"] else "brought"
+        self.stdout.write(f"{total} values {done} to {f'the key {newest.id}' if newest else 'plain text'}.")
+        if unreadable:
+            self.stderr.write(
+                f"{unreadable} values could not be opened, for want of their key or because their bytes were changed. See above."
+            )
+            sys.exit(1)
+
+    def _lines(self, found: rotation.Found) -> list[str]:
+        lines = [f"{found.column:<32} {count} under {key}" for key, count in sorted(found.keys.items())]
+        if found.unreadable:
+            more = ", …" if len(found.unreadable) > SHOWN else ""
+            lines.append(f"{found.column:<32} {len(found.unreadable)} unreadable: {', '.join(found.unreadable[:SHOWN])}{more}")
+        return lines

@@ -1,0 +1,15 @@
+from django.db import migrations
+
+
+class Migration(migrations.Migration):
+
+    dependencies = [
+        ('checkpoints', '0003_one_index_each'),
+    ]
+
+    operations = [
+        migrations.AlterModelOptions(
+            name='checkpoint',
+            options={'permissions': [('view_state', 'Can see in the admin what is encrypted at rest')]},
+        ),
+    ]

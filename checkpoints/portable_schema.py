@@ -1,0 +1,193 @@
+"""The document that a thread is exported as, version 1, as a JSON Schema (2020-12). `manage.py export_thread --schema` prints it.
+
+What it cannot say, `portable` and `hitl.portable` check: ids are unique, parents are there and in no circle, digests match.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkpoints.models import CheckpointStatus, EventKind
+
+FORMAT = "waystation-thread"
+VERSION = 1
+MAX_NUMBER = 2**31 - 1
+
+OBJECT: dict[str, Any] = {"type": "object"}
+LIST: dict[str, Any] = {"type": "array"}
+TIME: dict[str, Any] = {"type": "string", "maxLength": 40, "description": "ISO 8601 with an offset."}
+TIME_OR_NULL = {**TIME, "type": ["string", "null"]}
+DIGEST: dict[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+DIGEST_OR_EMPTY: dict[str, Any] = {"type": "string", "pattern": "^([0-9a-f]{64})?$"}
+COUNT: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": MAX_NUMBER}
+
+
+def text(most: int | None = None) -> dict[str, Any]:
+    return {"type": "string", **({"maxLength": most} if most is not None else {})}
+
+
+def shown(prefix: str, *, null: bool = False) -> dict[str, Any]:
+    """An id as this product shows it."""
+    return {"type": ["string", "null"] if null else "string", "pattern": f"^{prefix}_[0-9a-hjkmnp-tv-z]{{26}}$"}
+
+
+def one_of(*words: str) -> dict[str, Any]:
+    return {"type": "string", "enum": list(words)}
+
+
+def record(properties: dict[str, Any], *, optional: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+    """An object with these keys and no others."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False, **more}
+
+
+LOOPS: dict[str, Any] = {"type": "object", "additionalProperties": COUNT}
+PATCH: dict[str, Any] = {"type": ["object", "null"], "properties": {"patch": DIGEST_OR_EMPTY}}
+METADATA: dict[str, Any] = {
+    "type": "object",
+    "description": "Other keys are kept as they are; these are the engine's, which relies on their shape.",
+    "properties": {
+        "git": record({"commit": text(64), "base": text(64), "bundle": DIGEST_OR_EMPTY}),
+        "loops": LOOPS,
+        "loops_before": LOOPS,
+        "last_pause": text(64),
+        "blocking_reason": text(64),
+        "scope": text(200),
+        "cleared": text(100),
+        "error": text(),
+        "failure_code": text(64),
+        "outputs": OBJECT,
+        "report": PATCH,
+        "gather": {"type": "object", "properties": {"children": {"type": "array", "maxItems": 0}, "report": PATCH}},
+    },
+}
+CHECKPOINT = record(
+    {
+        "id": shown("ckpt"),
+        "run_id": shown("run"),
+        "parent_id": shown("ckpt", null=True),
+        "status": one_of(*CheckpointStatus.values),
+        "node_id": text(100),
+        "next_step": text(100),
+        "loop_num": COUNT,
+        "completed_nodes": COUNT,
+        "total_nodes": COUNT,
+        "metadata": METADATA,
+        "created_at": TIME,
+        "digest": {**DIGEST, "description": "Of the whole state, by key: see checkpoints.codec."},
+        "state": {**OBJECT, "description": "The whole state; of a checkpoint without a parent."},
+        "change": {**OBJECT, "description": "What turns the parent's state into this one: set, unset, extend, in. See checkpoints.codec."},
+        "imported": {**OBJECT, "description": "What its ids were where it came from, if it was imported before."},
+    },
+    optional=("state", "change", "imported"),
+    oneOf=[
+        {"required": ["state"], "properties": {"parent_id": {"type": "null"}}},
+        {"required": ["change"], "properties": {"parent_id": {"type": "string"}}},
+    ],
+)
+EVENT = record(
+    {
+        "seq": {"type": "integer", "minimum": 1, "maximum": 2**62},
+        "event": one_of(*EventKind.values),
+        "run_id": shown("run", null=True),
+        "data": OBJECT,
+        "at": TIME,
+    }
+)
+MEMO = record({"scope": text(200), "key": text(200), "value": {"description": "What `context.once` recorded: any JSON."}})
+RUN = record(
+    {
+        "id": shown("run"),
+        "template_slug": text(80),
+        "template_version": COUNT,
+        "definition": {**DIGEST, "description": "Of the frozen template."},
+        "status": one_of("pending", "running", "paused", "completed", "failed", "cancelled", "expired"),
+        "input": OBJECT,
+        "retry_of": shown("run", null=True),
+        "interrupt_before": LIST,
+        "interrupt_after": LIST,
+        "reason": text(),
+        "error": text(),
+        "failure_code": text(64),
+        "created_at": TIME,
+        "started_at": TIME_OR_NULL,
+        "ended_at": TIME_OR_NULL,
+    }
+)
+PAUSE = record(
+    {
+        "id": shown("pse"),
+        "run_id": shown("run"),
+        "checkpoint_id": shown("ckpt"),
+        "step": text(100),
+        "phase": text(64),
+        "status": one_of("open", "answered", "cancelled", "expired"),
+        "question": text(300),
+        "content": text(),
+        "patch_digest": DIGEST_OR_EMPTY,
+        "facts": LIST,
+        "effects": LIST,
+        "content_digest": DIGEST,
+        "revision": COUNT,
+        "max_revisions": COUNT,
+        "ways": OBJECT,
+        "labels": OBJECT,
+        "opened_at": TIME,
+        "closed_at": TIME_OR_NULL,
+    }
+)
+DECISION = record(
+    {
+        "id": shown("dec"),
+        "pause_id": shown("pse"),
+        "action": text(64),
+        "feedback": text(),
+        "decided_by": text(200),
+        "decided_at": TIME,
+        "via": text(16),
+        "revision": COUNT,
+        "content_digest": DIGEST,
+        "ledger": {**OBJECT, "description": "Its place in the chain of the server where it was given; the chain itself stays there."},
+    }
+)
+THREAD = record(
+    {
+        "id": shown("thr"),
+        "title": text(200),
+        "owner": text(150),
+        "team": {"type": ["string", "null"], "maxLength": 150},
+        "head": shown("ckpt", null=True),
+        "repository_url": text(500),
+        "created_at": TIME,
+    }
+)
+
+
+def listed(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item}
+
+
+SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "A thread of Waystation",
+    **record(
+        {
+            "format": {"const": FORMAT},
+            "version": {"const": VERSION},
+            "exported_at": TIME,
+            "thread": THREAD,
+            "checkpoints": listed(CHECKPOINT),
+            "events": listed(EVENT),
+            "memos": listed(MEMO),
+            "blobs": {
+                "type": "object",
+                "propertyNames": DIGEST,
+                "additionalProperties": {"type": "string", "description": "Base64."},
+            },
+            "runs": listed(RUN),
+            "pauses": listed(PAUSE),
+            "decisions": listed(DECISION),
+            "digest": {**DIGEST, "description": "sha256 of the canonical JSON of all the rest: sorted keys, no spaces, ASCII."},
+        }
+    ),
+}

@@ -1,0 +1,72 @@
+"""Threads as documents, for machines: take one out, bring one in."""
+
+from __future__ import annotations
+
+from typing import IO, Any, cast
+from uuid import UUID
+
+from django.conf import settings
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from checkpoints import codec, portable
+from hitl import portable as whole
+from hitl.api_threads import ThreadIn, ThreadOut, thread_of
+from runs.api import user_of
+
+
+class ThreadExport(APIView):
+    @extend_schema(
+        operation_id="export_thread",
+        responses={200: OpenApiTypes.OBJECT},
+        summary="A thread as one document",
+        description=(
+            "Checkpoints, events, runs, questions, decisions and blobs, digest-checked and in plain; what redaction took is not in it. "
+            "The shape is in docs/thread-export.md."
+        ),
+    )
+    def get(self, request: Request, thread_id: UUID) -> HttpResponse:
+        text = codec.encode(whole.export_for(user_of(request), thread_id))
+        response = HttpResponse(text, content_type="application/json")
+        response["Content-Disposition"] = f'attachment; filename="{thread_of(thread_id, request).shown_id}.json"'
+        return response
+
+
+class DocumentParser(BaseParser):
+    """Reads no more than a document may have."""
+
+    media_type = "application/json"
+
+    def parse(self, stream: IO[Any], media_type: str | None = None, parser_context: Any = None) -> Any:
+        limit: int = settings.WAYSTATION_IMPORT_BYTES
+        return portable.read(stream.read(limit + 1), limit=limit)
+
+
+class ThreadImport(APIView):
+    parser_classes = (DocumentParser,)
+
+    @extend_schema(
+        operation_id="import_thread",
+        request={"application/json": OpenApiTypes.OBJECT},
+        responses={201: ThreadOut},
+        parameters=[OpenApiParameter("team", str, description="Name of one of your groups; its members see the thread too.")],
+        summary="A thread from a document",
+        description=(
+            "Yours under new ids; the old ones are kept in its checkpoints' metadata. Its history can be looked at, and gone on with where "
+            "its template is known here. 422 with a code: `document_invalid`, `unknown_version`, `digest_mismatch`, `duplicate_id`, "
+            "`parent_missing`, `parent_cycle`, `head_invalid`, `blob_mismatch`, `blob_missing`, `secret_in_document`, `document_too_deep`, "
+            "`state_not_json`; 413 `document_too_large`. Then nothing was written."
+        ),
+    )
+    def post(self, request: Request) -> Response:
+        about = ThreadIn(data={"team": request.query_params.get("team")}, context={"request": request})
+        about.is_valid(raise_exception=True)
+        if not request.data:  # DRF asks no parser about an empty body
+            raise portable.ImportRefused("document_invalid", "There is no document.")
+        loaded = whole.load(cast(portable.Document, request.data), owner=user_of(request), team=about.validated_data["team"])
+        return Response(ThreadOut(thread_of(loaded.thread.pk, request)).data, status=201)

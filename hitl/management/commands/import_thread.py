@@ -1,0 +1,37 @@
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from checkpoints import portable
+from hitl import portable as whole
+
+LIMIT = 1_000_000_000
+
+
+class Command(BaseCommand):
+    help = "Import a thread from a document of export_thread, under new ids; print its id as the last word."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file")
+        parser.add_argument("--owner", required=True, help="the name to log in with of the person whose thread it becomes")
+        parser.add_argument("--team", default="", help="a group of that person, whose members see it too")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        owner = User.objects.filter(username=options["owner"], is_active=True).first()
+        if owner is None:
+            raise CommandError(f"There is no active user {options['owner']!r}; nothing was imported.")
+        team = owner.groups.filter(name=options["team"]).first() if options["team"] else None
+        if options["team"] and team is None:
+            raise CommandError(f"{options['owner']} is in no group {options['team']!r}; nothing was imported.")
+        self.stdout.write(f"Imported as {self._load(options['file'], owner, team)}")
+
+    def _load(self, name: str, owner: User, team: Group | None) -> str:
+        try:
+            document = portable.read(Path(name).read_bytes(), limit=LIMIT)
+            return whole.load(document, owner=owner, team=team).thread.shown_id
+        except OSError as error:
+            raise CommandError(f"{name}: {error.strerror}; nothing was imported.") from error
+        except portable.ImportRefused as error:
+            raise CommandError(f"{error} [{error.code}]") from error

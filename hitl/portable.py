@@ -1,0 +1,92 @@
+"""Export and import of a thread: the memory's part, the runs, and what people were asked and answered, in one document."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.utils import timezone
+
+from checkpoints import ids, portable
+from checkpoints.models import Checkpoint, Thread
+from checkpoints.portable import Document, Loaded
+from hitl.models import Decision, Import
+from hitl.services import NotFound
+from runs import portable as runs
+from runs.models import Pause, Run
+
+HISTORY = ("runs", "pauses", "decisions")
+PAUSE = (
+    "step", "phase", "status", "question", "content", "patch_digest", "facts", "effects", "content_digest", "revision", "max_revisions",
+    "ways", "labels",
+)  # fmt: skip
+
+
+def export(thread_id: uuid.UUID) -> Document:
+    """The whole document of a thread, in plain. Raises NotFound, and store.CheckpointDamaged where something cannot be read."""
+    with transaction.atomic():
+        portable.one_view()
+        thread = Thread.objects.select_related("owner", "team", "work_order", "imported").filter(pk=thread_id).first()
+        if thread is None:
+            raise NotFound("There is no such thread.")
+        document = portable.export(thread)
+        source = _source(thread)
+        known = {run["id"] for run in source["runs"]}
+        document["thread"]["repository_url"] = source["thread"]["repository_url"] or runs.repository_of(thread)
+        document["runs"] = [*source["runs"], *runs.export(thread, without=known)]
+        document["pauses"] = [*source["pauses"], *map(_pause, Pause.objects.filter(run__thread=thread).order_by("pk"))]
+        document["decisions"] = [*source["decisions"], *map(_decision, _decisions(thread))]
+        return portable.finish(document)
+
+
+def export_for(user: User, thread_id: uuid.UUID) -> Document:
+    """The document of a thread that this person may see; raises NotFound."""
+    if not Thread.objects.visible_to(user).filter(pk=thread_id).exists():
+        raise NotFound("There is no such thread.")
+    return export(thread_id)
+
+
+def load(document: Document, *, owner: User, team: Group | None = None) -> Loaded:
+    """Import a document that `portable.read` gave, as a thread of that owner. Raises portable.ImportRefused; then nothing is written."""
+    with transaction.atomic():
+        loaded = portable.load(document, owner=owner, team=team)
+        runs.load(document, loaded)
+        source = {key: document[key] for key in ("thread", "exported_at", "digest")}
+        history = {section: loaded.translated(document[section]) for section in HISTORY}
+        Import.objects.create(thread=loaded.thread, imported_by=owner, at=timezone.now(), source={**source, **history})
+    return loaded
+
+
+def _source(thread: Thread) -> Document:
+    """What an imported thread brought along."""
+    imported = getattr(thread, "imported", None)
+    empty: Document = {"runs": [], "pauses": [], "decisions": [], "thread": {"repository_url": ""}}
+    return portable.opened(imported, "source") if imported else empty
+
+
+def _pause(pause: Pause) -> Document:
+    return {
+        "id": pause.shown_id,
+        "run_id": ids.show(Run.PREFIX, pause.run_id),
+        "checkpoint_id": ids.show(Checkpoint.PREFIX, pause.checkpoint_id),
+        **{name: portable.opened(pause, name) for name in PAUSE},
+        "opened_at": pause.opened_at.isoformat(),
+        "closed_at": pause.closed_at.isoformat() if pause.closed_at else None,
+    }
+
+
+def _decisions(thread: Thread) -> Any:
+    return Decision.objects.filter(pause__run__thread=thread).select_related("decided_by").order_by("pk")
+
+
+def _decision(decision: Decision) -> Document:
+    return {
+        "id": decision.shown_id,
+        "pause_id": ids.show(Pause.PREFIX, decision.pause_id),
+        **{name: portable.opened(decision, name) for name in ("action", "feedback", "via", "revision", "content_digest")},
+        "decided_by": decision.decided_by.get_username(),
+        "decided_at": decision.decided_at.isoformat(),
+        "ledger": {"name": decision.ledger_id, **{name: getattr(decision, name) for name in ("position", "previous", "digest")}},
+    }

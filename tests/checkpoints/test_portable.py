@@ -1,0 +1,539 @@
+"""A thread as a document: what comes out goes in again, and nothing else does."""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import json
+import pickle
+import uuid
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from checkpoints import codec, ids, log, portable, reducers, store
+from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Event, EventKind, Memo, Thread
+from checkpoints.portable import ImportRefused
+from checkpoints.portable_schema import SCHEMA
+from checkpoints.store import Entry
+from hitl import invariants, services, threads
+from hitl import portable as whole
+from hitl.models import Decision, Import, Via
+from runs import definitions
+from runs.engine.advance import advance
+from runs.forks import NothingToFork
+from runs.models import Definition, Pause, Run, Template
+from runs.states import RunStatus
+from runs.threads import Turn, open_thread
+from tests.checkpoints.test_codec import passes, values
+from tests.conftest import drive, pause_of, state_at_head
+from tests.documents import alike, changed, places, signed
+from tests.sealing import NEW, dump, keys
+
+pytestmark = pytest.mark.django_db
+LIMIT = 10_000_000
+
+
+def read(document):
+    return portable.read(signed(document), limit=LIMIT)
+
+
+def bring_in(document, owner):
+    return whole.load(read(json.loads(codec.encode(document))), owner=owner).thread
+
+
+def holds():
+    found = invariants.check(now=timezone.now(), late=dt.timedelta(seconds=60), deep=True)
+    return [one.invariant.code for one in found if one.count]
+
+
+@pytest.fixture
+def told(make_order, ana):
+    """An order that was revised once, approved, and waits for its review: two decisions, three questions, a blob."""
+    order = drive(make_order())
+    services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter")
+    order = drive(order)
+    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    order = drive(order)
+    Memo.objects.create(thread=order.thread, scope=f"{order.latest_run.shown_id}/execute/1", key="k", value=[{"a": None}])
+    return order
+
+
+def test_what_comes_out_goes_in_and_comes_out_again(told, zoe):
+    """Equal apart from ids and owner, also the second time round; and no invariant breaks for it."""
+    document = whole.export(told.thread_id)
+    assert [len(document[section]) for section in ("runs", "pauses", "decisions", "blobs", "memos")] == [1, 3, 2, 1, 1]
+    first = bring_in(document, zoe)
+    again = whole.export(first.pk)
+    assert alike(again) == alike(document)
+    assert alike(whole.export(bring_in(again, zoe).pk)) == alike(document)
+    assert first.owner == zoe
+    assert holds() == []
+
+
+updates = st.dictionaries(st.sampled_from(["a", "b", "list", "\x00"]), values | st.lists(values, max_size=3), max_size=3).filter(passes)
+moves = st.tuples(updates, st.integers(0, 30))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(moves, min_size=1, max_size=30))
+def test_any_tree_of_checkpoints_comes_back(ana, zoe, steps):
+    """Lines that part anywhere; every state is the same to the letter, and so are the documents."""
+    thread = Thread.objects.create(owner=ana)
+    made: list[tuple[Checkpoint, Any]] = []
+    for update, place in steps:
+        parent, before = made[place % len(made)] if made else (None, None)
+        state = reducers.apply(before if before is not None else codec.state({}), update, {})
+        run = uuid.uuid4()
+        made.append((store.save(thread.pk, run, state, Entry(status=CheckpointStatus.ACTIVE), parent=parent, before=before), state))
+        log.append(thread.pk, run, [(EventKind.LOG, {"message": made[-1][0].shown_id})])
+    parents = {checkpoint.parent_id for checkpoint, _ in made}
+    Thread.objects.filter(pk=thread.pk).update(head=next(one for one, _ in reversed(made) if one.pk not in parents))
+    document = whole.export(thread.pk)
+    loaded = whole.load(read(document), owner=zoe)
+    assert alike(whole.export(loaded.thread.pk)) == alike(document)
+    for checkpoint, state in made:
+        copied = Checkpoint.objects.get(pk=ids.parse("ckpt", loaded.names[checkpoint.shown_id]))
+        assert codec.encode(store.load(copied)) == codec.encode(state)
+
+
+def test_a_document_grows_as_the_history_and_not_with_its_square(ana):
+    """F26."""
+    sizes = []
+    for count in (20, 40):
+        thread, parent = Thread.objects.create(owner=ana), None
+        before: dict[str, Any] = codec.state({"messages": []})
+        for number in range(count):
+            state = reducers.apply(before, {"messages": [f"{number} " + "x" * 1000]}, {"messages": "append"})
+            parent = store.save(thread.pk, uuid.uuid4(), state, Entry(status=CheckpointStatus.ACTIVE), parent=parent, before=before)
+            before = state
+        sizes.append(len(codec.encode(whole.export(thread.pk))))
+    assert sizes[1] < 2.2 * sizes[0]
+
+
+def test_the_schema_is_one_and_documents_fit_it(told):
+    Draft202012Validator.check_schema(SCHEMA)
+    Draft202012Validator(SCHEMA).validate(json.loads(codec.encode(whole.export(told.thread_id))))
+
+
+# tampering
+
+
+def test_a_change_of_any_value_is_found(told, zoe):
+    """Wherever it is: the document's digest covers everything."""
+    document = json.loads(codec.encode(whole.export(told.thread_id)))
+    for path in places(document):
+        raw = codec.encode(changed(document, path)).encode()
+        with pytest.raises(ImportRefused):
+            portable.read(raw, limit=LIMIT)
+
+
+def test_a_change_of_any_state_is_found_though_the_document_was_signed_again(told, zoe):
+    document = json.loads(codec.encode(whole.export(told.thread_id)))
+    count = 0
+    for index, row in enumerate(document["checkpoints"]):
+        name = "state" if "state" in row else "change"
+        for path in places(row[name], ("checkpoints", index, name)):
+            if isinstance(path[-1], str) and path[-1] in {"unset", "set"}:
+                continue  # an empty list or object: there is no value in it to change
+            with pytest.raises(ImportRefused):
+                whole.load(read(changed(document, path)), owner=zoe)
+            count += 1
+    assert count > 5
+    assert not Import.objects.exists()
+
+
+def cycle(document):
+    document["checkpoints"][0]["parent_id"] = document["checkpoints"][-1]["id"]
+    document["checkpoints"][0]["change"] = {"set": document["checkpoints"][0].pop("state"), "unset": []}
+
+
+def orphan(document):
+    document["checkpoints"][1]["parent_id"] = "ckpt_" + "0" * 26
+
+
+def two_ids(document):
+    document["checkpoints"][1]["id"] = document["checkpoints"][0]["id"]
+
+
+def two_numbers(document):
+    document["events"][1]["seq"] = document["events"][0]["seq"]
+
+
+def two_pauses(document):
+    document["pauses"][1]["id"] = document["pauses"][0]["id"]
+
+
+def other_head(document):
+    document["thread"]["head"] = document["checkpoints"][0]["id"]
+
+
+def no_head(document):
+    document["thread"]["head"] = None
+
+
+def bad_blob(document):
+    document["blobs"] = dict.fromkeys(document["blobs"], "AAAA")
+
+
+def no_base64(document):
+    document["blobs"] = dict.fromkeys(document["blobs"], "é")
+
+
+def no_blob(document):
+    document["blobs"] = {}
+
+
+def foreign_bundle(document):
+    document["checkpoints"][0]["metadata"]["git"] = {"commit": "a", "base": "b", "bundle": codec.digest("somebody else's")}
+
+
+def a_secret(document):
+    root = document["checkpoints"][0]
+    root["state"]["token"] = "s3cr3t"
+
+
+def a_deeper_secret(document):
+    document["checkpoints"][1]["change"]["set"]["login"] = [{"password": "s3cr3t"}]
+
+
+def a_secret_event(document):
+    document["events"][0]["data"]["api_key"] = "s3cr3t"
+
+
+def no_change(document):
+    document["checkpoints"][1]["change"] = {"set": []}
+
+
+def odd_change(document):
+    document["checkpoints"][1]["change"] = {"set": {}, "unset": [], "extend": {"nothing": [1]}}
+
+
+def a_nul(document):
+    document["runs"][0]["reason"] = "a\x00b"
+
+
+def a_nul_title(document):
+    document["thread"]["title"] = "\x00"
+
+
+def huge_number(document):
+    document["checkpoints"][0]["loop_num"] = 2**31
+
+
+def odd_loops(document):
+    document["checkpoints"][0]["metadata"]["loops"] = {"plan": "x"}
+
+
+def no_time(document):
+    document["events"][0]["at"] = "yesterday"
+
+
+def local_time(document):
+    document["events"][0]["at"] = "2026-01-01T00:00:00"
+
+
+def wild_time(document):
+    document["checkpoints"][0]["created_at"] = "2026-13-45T00:00:00+00:00"
+
+
+def unknown_kind(document):
+    document["events"][0]["event"] = "exploded"
+
+
+def more(document):
+    document["checkpoints"][0]["body"] = "x"
+
+
+def too_deep(document):
+    value: list[object] = []
+    for _ in range(200):
+        value = [value]
+    document["checkpoints"][0]["state"]["deep"] = value
+
+
+def next_version(document):
+    document["version"] = 2
+
+
+def no_version(document):
+    del document["version"]
+
+
+def other_format(document):
+    document["format"] = "pickle"
+
+
+def large_id(document):
+    old, new = document["runs"][0]["id"], "run_z" + "z" * 25
+    text = codec.encode(document).replace(old, new)
+    document.update(json.loads(text))
+
+
+REFUSALS = {
+    cycle: "parent_cycle", orphan: "parent_missing", two_ids: "duplicate_id", two_numbers: "duplicate_id", two_pauses: "duplicate_id",
+    other_head: "head_invalid", no_head: "head_invalid", bad_blob: "blob_mismatch", no_base64: "blob_mismatch", no_blob: "blob_missing",
+    foreign_bundle: "blob_missing", a_secret: "secret_in_document", a_deeper_secret: "secret_in_document",
+    a_secret_event: "secret_in_document", no_change: "document_invalid", odd_change: "document_invalid", a_nul: "document_invalid",
+    a_nul_title: "document_invalid", huge_number: "document_invalid", odd_loops: "document_invalid", no_time: "document_invalid",
+    local_time: "document_invalid", wild_time: "document_invalid", unknown_kind: "document_invalid", more: "document_invalid",
+    too_deep: "state_not_json", next_version: "unknown_version", no_version: "unknown_version", other_format: "document_invalid",
+    large_id: "document_invalid",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("harm", REFUSALS, ids=lambda harm: harm.__name__)
+def test_nonsense_is_refused_by_name_and_leaves_nothing(told, zoe, harm):
+    """Each signed again, so that the digest alone does not give it away."""
+    document = json.loads(codec.encode(whole.export(told.thread_id)))
+    harm(document)
+    before = dump()
+    with pytest.raises(ImportRefused) as refused:
+        whole.load(portable.read(signed(document), limit=LIMIT), owner=zoe)
+    assert refused.value.code == REFUSALS[harm]
+    assert str(refused.value).endswith("Nothing was imported.")
+    assert dump() == before
+
+
+@pytest.mark.parametrize(
+    ("raw", "code"),
+    [
+        (b"", "document_invalid"),
+        (b"\xff\xfe", "document_invalid"),
+        (b"null", "document_invalid"),
+        (b"[]", "document_invalid"),
+        (b'{"format": NaN}', "document_invalid"),
+        (b"1" * 5000, "document_invalid"),
+        (b"[" * 100_000, "document_too_deep"),
+        (pickle.dumps({"format": "waystation-thread"}), "document_invalid"),
+        (b" " * (LIMIT + 1), "document_too_large"),
+        (b'{"format": "waystation-thread", "version": 1}', "document_invalid"),
+        (b'{"format": "waystation-thread", "version": [1]}', "unknown_version"),
+    ],
+)
+def test_what_is_no_document_is_refused(raw, code):
+    """F15: nothing but JSON is ever read."""
+    with pytest.raises(ImportRefused) as refused:
+        portable.read(raw, limit=LIMIT)
+    assert refused.value.code == code
+
+
+# what can be done with it
+
+
+def test_an_imported_question_is_history_and_its_run_can_be_resumed(told, zoe, committing):
+    """The run that waited asks again here, its decisions are no part of this server's ledger, and it completes."""
+    decisions, pauses = Decision.objects.count(), Pause.objects.count()
+    thread = bring_in(whole.export(told.thread_id), zoe)
+    run = Run.objects.get(thread=thread)
+    assert (run.status, run.failure_code) == (RunStatus.FAILED, "imported")
+    assert (Decision.objects.count(), Pause.objects.count()) == (decisions, pauses)
+    assert [one["action"] for one in Import.objects.get().source["decisions"]] == ["revise", "approve"]
+    followed = threads.resume(run.pk, by=zoe, via=Via.REST).run
+    while advance(followed.pk, budget=60):
+        pass
+    for _ in range(2):
+        pause = Pause.objects.open().get(run__thread=thread)
+        services.decide(pause.pk, action="approve", by=zoe, via=Via.PAGE)
+        while advance(followed.pk, budget=60):
+            pass
+    assert Run.objects.get(pk=followed.pk).status == RunStatus.COMPLETED
+    assert state_at_head(thread.pk)["drafts"] == ["first", "shorter"]
+    assert holds() == []
+    document = whole.export(thread.pk)
+    assert [len(document[section]) for section in ("runs", "pauses", "decisions")] == [2, 5, 4]
+    assert alike(whole.export(bring_in(document, zoe).pk)) == alike(document)
+
+
+def test_an_imported_checkpoint_can_be_forked(told, zoe):
+    thread = bring_in(whole.export(told.thread_id), zoe)
+    start = Checkpoint.objects.filter(thread=thread, next_step="planning").earliest("pk")
+    fork = services.fork(start.pk, by=zoe, reason="Another way")
+    assert fork.thread_id == thread.pk
+    while advance(fork.pk, budget=60):
+        pass
+    assert Pause.objects.open().get(run=fork).step == "planning"
+    assert holds() == []
+
+
+def test_recorded_work_comes_along_under_the_new_runs_key(told, zoe):
+    """P4: what `once` recorded is not done again by whoever resumes the import."""
+    thread = bring_in(whole.export(told.thread_id), zoe)
+    memo = Memo.objects.get(thread=thread)
+    assert memo.scope == f"{Run.objects.get(thread=thread).shown_id}/execute/1"
+    assert memo.value == [{"a": None}]
+
+
+def test_a_document_cannot_reach_what_other_runs_recorded(told, zoe):
+    """A key of somebody else's execution in it is dropped."""
+    document = json.loads(codec.encode(whole.export(told.thread_id)))
+    foreign = f"{ids.show('run', uuid.uuid4())}/execute/1"
+    document["checkpoints"][-1]["metadata"]["scope"] = foreign
+    document["memos"].append({"scope": foreign, "key": "other", "value": "planted"})
+    thread = bring_in(document, zoe)
+    assert "scope" not in Thread.objects.get(pk=thread.pk).head.metadata
+    assert not Memo.objects.filter(scope=foreign).exists()
+
+
+def test_a_document_brings_no_template_along(told, zoe):
+    """A definition says what is run, so only this server's own are used; without one there is history, and no run."""
+    document = json.loads(codec.encode(whole.export(told.thread_id)))
+    document["runs"][0]["definition"] = codec.digest("a definition of mine")
+    definitions = Definition.objects.count()
+    thread = bring_in(document, zoe)
+    assert not Run.objects.filter(thread=thread).exists()
+    assert Definition.objects.count() == definitions
+    head = Thread.objects.get(pk=thread.pk).head
+    assert state_at_head(thread.pk)["drafts"] == ["first", "shorter"]
+    with pytest.raises(NothingToFork, match="not known here"):
+        services.fork(head.pk, by=zoe, reason="Try")
+    assert holds() == []
+    assert alike(whole.export(thread.pk)) == alike(document)
+
+
+def test_steps_that_the_template_does_not_have_make_no_run(told, zoe):
+    document = json.loads(codec.encode(whole.export(told.thread_id)))
+    document["checkpoints"][-1]["node_id"] = "elsewhere"
+    thread = bring_in(document, zoe)
+    assert not Run.objects.filter(thread=thread).exists()
+
+
+def test_a_template_that_never_ran_here_is_known_by_its_content(told, zoe, monkeypatch):
+    document = json.loads(codec.encode(whole.export(told.thread_id)))
+    template = Template.objects.get(slug="writing")
+    digest = document["runs"][0]["definition"]
+    monkeypatch.setattr(Definition.objects, "filter", lambda **named: Definition.objects.none())
+    assert definitions.known(digest, template.slug).pk == digest
+    assert definitions.known(codec.digest("x"), template.slug) is None
+
+
+def test_a_thread_of_a_repository_is_history(told, zoe):
+    document = json.loads(codec.encode(whole.export(told.thread_id)))
+    document["thread"]["repository_url"] = "https://github.com/a/b"
+    thread = bring_in(document, zoe)
+    assert not Run.objects.filter(thread=thread).exists()
+    assert whole.export(thread.pk)["thread"]["repository_url"] == "https://github.com/a/b"
+
+
+def test_old_ids_are_kept_and_others_point_to_what_is_here(told, zoe):
+    document = whole.export(told.thread_id)
+    thread = bring_in(document, zoe)
+    heads = Thread.objects.get(pk=thread.pk).head
+    origin = {"id": document["thread"]["head"], "run_id": document["runs"][0]["id"], "thread_id": told.thread.shown_id}
+    assert heads.metadata["imported"] == origin
+    created = [event.data["checkpoint_id"] for event in Event.objects.filter(thread=thread, kind="checkpoint_created")]
+    assert set(created) == {one.shown_id for one in Checkpoint.objects.filter(thread=thread)}
+    assert list(Event.objects.filter(thread=thread).order_by("seq").values_list("at", flat=True)) == list(
+        Event.objects.filter(thread=told.thread_id).order_by("seq").values_list("at", flat=True)
+    )
+
+
+def test_a_log_whose_beginning_was_dropped_is_numbered_anew(told, zoe):
+    document = json.loads(codec.encode(whole.export(told.thread_id)))
+    document["events"] = document["events"][5:]
+    thread = bring_in(document, zoe)
+    numbers = list(Event.objects.filter(thread=thread).order_by("seq").values_list("seq", flat=True))
+    assert numbers == list(range(1, len(document["events"]) + 1))
+    assert thread.last_seq == len(numbers)
+
+
+def test_a_time_in_the_future_becomes_now(told, zoe):
+    document = json.loads(codec.encode(whole.export(told.thread_id)))
+    document["events"][-1]["at"] = "2999-01-01T00:00:00+00:00"
+    thread = bring_in(document, zoe)
+    assert Event.objects.filter(thread=thread).latest("seq").at <= timezone.now()
+
+
+def test_a_parent_that_waited_for_child_runs_can_be_forked_only(told, zoe):
+    """Their threads are not in the document."""
+    document = json.loads(codec.encode(whole.export(told.thread_id)))
+    head = next(row for row in document["checkpoints"] if row["id"] == document["thread"]["head"])
+    head["status"], head["metadata"]["gather"] = "active", {"to": "finish", "children": [], "report": None}
+    thread = bring_in(document, zoe)
+    run = Run.objects.get(thread=thread)
+    assert run.status == RunStatus.CANCELLED
+    head_id = Checkpoint.objects.filter(thread=thread).latest("pk").pk
+    assert services.fork(head_id, by=zoe, reason="Again").status == RunStatus.PENDING
+
+
+def test_an_empty_thread_is_a_document_too(ana, zoe):
+    document = whole.export(open_thread(by=ana, title="Nothing yet").pk)
+    assert alike(whole.export(bring_in(document, zoe).pk)) == alike(document)
+
+
+def test_an_imported_thread_takes_the_next_turn(told, zoe):
+    """With new input alone, from the accumulated state (S1)."""
+    thread = bring_in(whole.export(told.thread_id), zoe)
+    said = threads.say(thread.pk, Turn(template="writing-quick", input={"more": 1}), by=zoe, via=Via.REST)
+    while advance(said.run.pk, budget=60):
+        pass
+    state = state_at_head(thread.pk)
+    assert state["more"] == 1
+    assert state["drafts"][:2] == ["first", "shorter"]
+
+
+def test_encryption_does_not_reach_into_a_document(make_order, zoe, ana):
+    """What is sealed here comes out plain, and is sealed with the other server's key there."""
+    with keys(NEW):
+        order = drive(make_order())
+        services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="Wiesenschaumkraut")
+        drive(order)
+        document = whole.export(order.thread_id)
+        assert "wse1." not in codec.encode(document)
+        thread = bring_in(document, zoe)
+        assert alike(whole.export(thread.pk)) == alike(document)
+        assert "Wiesenschaumkraut" in codec.encode(document)
+        assert "Wiesenschaumkraut" not in dump()
+
+
+def test_what_cannot_be_read_is_not_exported(told):
+    """C24: never half a document."""
+    Blob.objects.update(content=b"nonsense")
+    with pytest.raises(store.CheckpointDamaged):
+        whole.export(told.thread_id)
+    with keys(NEW):
+        Pause.objects.filter(run__thread=told.thread_id).update(content="sealed")
+    with pytest.raises(store.CheckpointDamaged):
+        whole.export(told.thread_id)
+
+
+def test_a_stranger_gets_no_document(told, zoe):
+    with pytest.raises(services.NotFound):
+        whole.export_for(zoe, told.thread_id)
+
+
+def test_reading_changes_nothing(told):
+    before = dump()
+    document = whole.export(told.thread_id)
+    read(copy.deepcopy(json.loads(codec.encode(document))))
+    assert dump() == before
+
+
+def test_who_imports_is_who_owns(told, zoe):
+    thread = bring_in(whole.export(told.thread_id), zoe)
+    assert Thread.objects.visible_to(zoe).filter(pk=thread.pk).exists()
+    assert not Thread.objects.visible_to(User.objects.get(username="ana")).filter(pk=thread.pk).exists()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_pages_and_admin_show_what_was_imported(told, zoe, admin_client, known):
+    """With a run, and as history alone."""
+    document = json.loads(codec.encode(whole.export(told.thread_id)))
+    if not known:
+        document["runs"][0]["definition"] = codec.digest("a definition of mine")
+    thread = bring_in(document, zoe)
+    page = Client()
+    page.force_login(zoe)
+    assert page.get(f"/threads/{thread.shown_id}/").status_code == 200
+    assert page.get("/threads/").status_code == 200
+    shown = admin_client.get(f"/admin/hitl/import/{thread.pk}/change/").content.decode()
+    assert "shorter" in shown
+    assert admin_client.get("/admin/hitl/import/").status_code == 200
+    for checkpoint in Checkpoint.objects.filter(thread=thread):
+        assert "Matches" in admin_client.get(f"/admin/checkpoints/checkpoint/{checkpoint.pk}/change/").content.decode()
