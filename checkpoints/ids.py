@@ -5,6 +5,7 @@ The text form is Crockford's base 32 in lower case, so that ids sort by time as 
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 
 import uuid6
@@ -17,6 +18,11 @@ _VALUES = {sign: value for value, sign in enumerate(ALPHABET)}
 def new() -> uuid.UUID:
     """A fresh time-ordered key."""
     return uuid.UUID(int=uuid6.uuid7().int)
+
+
+def floor(at: dt.datetime) -> uuid.UUID:
+    """The lowest key that may be made at a time or later: older rows have lower ones, as far as the hosts' clocks agree."""
+    return uuid.UUID(int=max(0, int(at.timestamp() * 1000)) << 80)
 
 
 def show(prefix: str, key: uuid.UUID) -> str:

@@ -18,6 +18,7 @@ The two queries are SQL of our own since the ORM knows no recursion; both databa
 from __future__ import annotations
 
 import json
+import re
 import uuid
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from checkpoints import codec
-from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Thread
+from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, JsonTextField, Thread
 
 SCHEMA_VERSION = 2
 """Of what is written: digest by key, deltas that extend, snapshots as `{"state": …, "long": [[path, last chunk, chunks]]}`. Version 1 had
@@ -40,6 +41,9 @@ CHUNK = 8 * 1024
 """Bytes that a list must have got since its last chunk before a snapshot makes another."""
 MISSHAPEN = (TypeError, KeyError, IndexError, AttributeError, ValueError, RecursionError, zlib.error, codec.NotJson)
 """What reading a body of another shape than we write raises."""
+DIGEST = re.compile("(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+REWRITTEN = ("parent_id", "body", "size", "is_snapshot", "depth", "dropped_before")
+"""Columns that `keeping` may change."""
 
 
 class CheckpointDamaged(Exception):
@@ -150,7 +154,8 @@ def _snapshot(state: codec.State) -> codec.Text:
             long.append([path, track.tip, track.chunks])
             _holder(body, path)[path[-1]] = value[track.sealed :]
     if chunks:
-        Chunk.objects.bulk_create(chunks, ignore_conflicts=True)
+        chunks.sort(key=lambda chunk: chunk.digest)  # in one order everywhere: two writers never wait in a circle
+        Chunk.objects.bulk_create(chunks, update_conflicts=True, unique_fields=["digest"], update_fields=["touched_at"])
         transaction.on_commit(lambda: _remember(known))
     return codec.Text(codec.encode({"state": body, "long": long} if long else {"state": body}))
 
@@ -183,10 +188,47 @@ def _remember(known: Sequence[tuple[codec.FrozenList, codec.Track]]) -> None:
         value.track = track
 
 
+def rewrite(checkpoint: Checkpoint, state: codec.State) -> None:
+    """Make an unsaved snapshot of a checkpoint's row, of the same state under the same digest; new chunks are written here.
+
+    Raises CheckpointDamaged where that is not what would be loaded. Call inside a transaction. For `keeping` only.
+    """
+    body = codec.Text(codec.encode(state)) if checkpoint.schema_version == 1 else _snapshot(state)
+    checkpoint.body, checkpoint.size, checkpoint.is_snapshot, checkpoint.depth = body, len(body), True, 0
+    _checked(checkpoint)
+
+
+def references(checkpoint: Checkpoint) -> set[str]:
+    """The digests of all blobs and chunks that a checkpoint may refer to: whatever in it looks like one, so that none is missed.
+
+    Of a list's chunks it is the last; that one names the others.
+    """
+    return set(DIGEST.findall(codec.encode(checkpoint.metadata))) | set(DIGEST.findall(str(JsonTextField().get_prep_value(checkpoint.body))))
+
+
 def load(checkpoint: Checkpoint) -> dict[str, Any]:
     """The whole state at a checkpoint, read-only (a `codec.State`); raises CheckpointDamaged where it does not match its digest."""
     if checkpoint.schema_version > SCHEMA_VERSION:
         raise CheckpointDamaged(f"{checkpoint.shown_id} was written by a newer version of Waystation. Nothing was resumed from it.")
+    try:
+        return _checked(checkpoint)
+    except CheckpointDamaged:
+        if not _rewritten(checkpoint):
+            raise
+    return _checked(checkpoint)
+
+
+def _rewritten(checkpoint: Checkpoint) -> bool:
+    """Whether `keeping` has rewritten the row since it was read; then the row at hand is as it is now."""
+    now = Checkpoint.objects.filter(pk=checkpoint.pk).first()
+    if now is None or (now.is_snapshot, now.parent_id) == (checkpoint.is_snapshot, checkpoint.parent_id):
+        return False
+    for name in REWRITTEN:
+        setattr(checkpoint, name, getattr(now, name))
+    return True
+
+
+def _checked(checkpoint: Checkpoint) -> codec.State:
     try:
         state, checkpoint.behind = _unfold(checkpoint)
         found = codec.state_digest(state) if checkpoint.schema_version > 1 else codec.digest(codec.encode(state))
@@ -265,7 +307,8 @@ def _chunks(counts: Mapping[str, int]) -> dict[str, str]:
 def put_blob(content: bytes) -> str:
     """Keep `content` once and give its digest. Call inside a transaction."""
     key = codec.digest(content)
-    Blob.objects.bulk_create([Blob(digest=key, content=zlib.compress(content, 6), size=len(content))], ignore_conflicts=True)
+    blob = Blob(digest=key, content=zlib.compress(content, 6), size=len(content))
+    Blob.objects.bulk_create([blob], update_conflicts=True, unique_fields=["digest"], update_fields=["touched_at"])  # see keeping
     return key
 
 

@@ -17,6 +17,7 @@ from referencing.jsonschema import DRAFT202012
 from checkpoints import codec
 from runs import policies
 from runs import workflows as workflows  # registers the step functions
+from runs.frequency import Frequency
 from runs.models import Definition, StepTemplate, Template
 from runs.workflows.base import UnknownStep, find
 from runs.workflows.fingerprint import fingerprint
@@ -25,6 +26,9 @@ from runs.workflows.sequence import Choice, FrozenStep
 
 MAX_STEPS = 50
 SAVED_MEANWHILE = "Somebody saved this template at the same moment. Look at the new version and save again."
+EDITED = (
+    "title", "description", "input_schema", "needs_repository", "steps", "reducers", "frequency", "retention", "size_budget",
+)  # fmt: skip
 RESERVED = {"approve", "revise", "cancel"}
 
 
@@ -55,13 +59,13 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, **fields: An
     """Save a template as its next version; orders made before keep theirs. The same content again makes no new version.
 
     Args:
-        fields: `steps` (as in S4-9), and where they change `title`, `description`, `input_schema`, `needs_repository`.
+        fields: `steps` (as in S4-9), and where they change others of EDITED.
     Raises:
         TemplateInvalid: a step names an unknown step template, a way leads nowhere, or the input schema is none.
     """
     last = Template.objects.filter(slug=slug).order_by("-version").first()
     kept = (
-        {name: getattr(last, name) for name in ("title", "description", "input_schema", "needs_repository", "steps", "reducers")}
+        {name: getattr(last, name) for name in EDITED}
         if last
         else {"title": slug}
     )
@@ -70,6 +74,7 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, **fields: An
     freeze_steps(values.get("steps", []))
     _check_schema(values.get("input_schema", {}))
     _check_reducers(values.get("reducers", {}))
+    _check_keeping(values)
     if last and values == kept:
         return last
     try:
@@ -123,6 +128,10 @@ def current_step_template(slug: str) -> StepTemplate:
 def freeze(template: Template) -> Definition:
     """The template with its current step templates, under the digest of that content. Call inside a transaction."""
     content = {"template": template.slug, "version": template.version, "steps": freeze_steps(template.steps), "reducers": template.reducers}
+    if template.frequency != Frequency.STEP:
+        content["frequency"] = template.frequency
+    if template.size_budget is not None:
+        content["size_budget"] = template.size_budget
     digest = codec.digest(codec.encode(content))
     definition, _ = Definition.objects.get_or_create(
         digest=digest, defaults={"template_slug": template.slug, "template_version": template.version, "content": content}
@@ -243,6 +252,13 @@ def validator(schema: Mapping[str, Any]) -> Draft202012Validator:
 def _check_reducers(rules: Any) -> None:
     try:
         policies.check_reducers(rules)
+    except policies.PolicyInvalid as error:
+        raise TemplateInvalid({error.field: [str(error)]}) from error
+
+
+def _check_keeping(values: Mapping[str, Any]) -> None:
+    try:
+        policies.check_keeping(values)
     except policies.PolicyInvalid as error:
         raise TemplateInvalid({error.field: [str(error)]}) from error
 

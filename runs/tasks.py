@@ -19,6 +19,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from checkpoints import ids
+from runs import keeping
 from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.engine.stopping import stopping
@@ -51,6 +52,7 @@ def sweep() -> None:
     _check_connection()
     for run_id, queue in recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS)):
         send(run_id, queue)
+    keeping.tend(now=timezone.now())
 
 
 def _check_connection() -> None:
