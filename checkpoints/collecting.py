@@ -56,7 +56,7 @@ def mark(digests: Iterable[str]) -> None:
     wanted = sorted(digests)
     for start in range(0, len(wanted), MANY):
         some = wanted[start : start + MANY]
-        sql = f"INSERT INTO checkpoints_mark (digest) {_chain(some)} WHERE TRUE ON CONFLICT DO NOTHING"  # noqa: S608  # marks only
+        sql = f"INSERT INTO checkpoints_mark (digest) {_chain(some)} WHERE TRUE ON CONFLICT DO NOTHING"  # marks only
         with connection.cursor() as cursor:
             cursor.execute(sql, some)
         blobs = Blob.objects.filter(pk__in=some).values_list("pk", flat=True)

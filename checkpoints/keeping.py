@@ -100,7 +100,9 @@ def steps_done() -> QuerySet[Checkpoint]:
 
 
 @transaction.atomic(durable=True)
-def drop_checkpoints(thread_id: uuid.UUID, going: QuerySet[Checkpoint], *, hold: Callable[[], None], after: str) -> tuple[Tally, str | None]:
+def drop_checkpoints(
+    thread_id: uuid.UUID, going: QuerySet[Checkpoint], *, hold: Callable[[], None], after: str
+) -> tuple[Tally, str | None]:
     """Drop a batch of what is `droppable` and comes after the key `after`; gives where to go on, None where there is no more.
 
     `hold` begins the transaction and raises where somebody else does this work now.
@@ -108,7 +110,7 @@ def drop_checkpoints(thread_id: uuid.UUID, going: QuerySet[Checkpoint], *, hold:
     hold()
     # the thread's row is locked, so its head stays where it is, and what was droppable is looked at again under that lock
     Thread.objects.filter(pk=thread_id).update(first_seq=F("first_seq"))
-    found = list((going.filter(pk__gt=after) if after else going).values("pk", "parent_id", "dropped_before")[:BATCH])
+    found: list[dict[str, Any]] = list((going.filter(pk__gt=after) if after else going).values("pk", "parent_id", "dropped_before")[:BATCH])  # type: ignore[arg-type]  # a plain dict will do
     rows = {row["pk"]: row for row in found}
     kids, all_of_them = _rebase(rows, limit=REBASED)
     if found and not rows and not all_of_them:  # more checkpoints build on one than a batch may write anew

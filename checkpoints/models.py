@@ -127,6 +127,8 @@ class Checkpoint(ids.Shown, models.Model):
     PREFIX = "ckpt"
     behind = 0
     """Bytes of the deltas since the nearest snapshot, on a checkpoint that `store` has just built or loaded; in no column."""
+    chunked = 0
+    """Bytes of the chunks that `store` wrote for it; in no column either."""
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     thread = models.ForeignKey(Thread, models.PROTECT, related_name="checkpoints", db_index=False)  # checkpoint_by_thread is one

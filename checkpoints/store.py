@@ -105,7 +105,7 @@ def build(
     now = codec.state(state, was)
     digest = codec.state_digest(now)
     delta = _delta(now, was, parent)
-    body = _snapshot(now) if delta is None else delta
+    body, chunked = _snapshot(now) if delta is None else (delta, 0)
     depth = 0 if parent is None or delta is None else parent.depth + 1
     checkpoint = Checkpoint(
         thread_id=thread_id,
@@ -125,6 +125,7 @@ def build(
         size=len(body),
         metadata=dict(entry.metadata),
     )
+    checkpoint.chunked = chunked
     checkpoint.behind = 0 if parent is None or delta is None else parent.behind + len(delta)
     return checkpoint
 
@@ -138,8 +139,8 @@ def _delta(now: codec.State, was: codec.State | None, parent: Checkpoint | None)
     return None if len(delta) >= whole or parent.behind + len(delta) > max(MANY, whole) else delta
 
 
-def _snapshot(state: codec.State) -> codec.Text:
-    """The body of a snapshot; its new chunks are written here."""
+def _snapshot(state: codec.State) -> tuple[codec.Text, int]:
+    """The body of a snapshot; its new chunks are written here, and their bytes given too."""
     body: dict[str, Any] = {key: dict(value) if isinstance(value, codec.FrozenDict) else value for key, value in state.items()}
     long: list[list[Any]] = []
     chunks: list[Chunk] = []
@@ -157,7 +158,8 @@ def _snapshot(state: codec.State) -> codec.Text:
         chunks.sort(key=lambda chunk: chunk.digest)  # in one order everywhere: two writers never wait in a circle
         Chunk.objects.bulk_create(chunks, update_conflicts=True, unique_fields=["digest"], update_fields=["touched_at"])
         transaction.on_commit(lambda: _remember(known))
-    return codec.Text(codec.encode({"state": body, "long": long} if long else {"state": body}))
+    text = codec.Text(codec.encode({"state": body, "long": long} if long else {"state": body}))
+    return text, sum(len(chunk.content) for chunk in chunks)
 
 
 def _lists(state: codec.State) -> Iterator[tuple[list[str], codec.FrozenList]]:
@@ -193,7 +195,7 @@ def rewrite(checkpoint: Checkpoint, state: codec.State) -> None:
 
     Raises CheckpointDamaged where that is not what would be loaded. Call inside a transaction. For `keeping` only.
     """
-    body = codec.Text(codec.encode(state)) if checkpoint.schema_version == 1 else _snapshot(state)
+    body = codec.Text(codec.encode(state)) if checkpoint.schema_version == 1 else _snapshot(state)[0]
     checkpoint.body, checkpoint.size, checkpoint.is_snapshot, checkpoint.depth = body, len(body), True, 0
     _checked(checkpoint)
 
@@ -203,15 +205,20 @@ def references(checkpoint: Checkpoint) -> set[str]:
 
     Of a list's chunks it is the last; that one names the others.
     """
-    return set(DIGEST.findall(codec.encode(checkpoint.metadata))) | set(DIGEST.findall(str(JsonTextField().get_prep_value(checkpoint.body))))
+    return set(DIGEST.findall(codec.encode(checkpoint.metadata))) | set(
+        DIGEST.findall(str(JsonTextField().get_prep_value(checkpoint.body)))
+    )
 
 
-def load(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The whole state at a checkpoint, read-only (a `codec.State`); raises CheckpointDamaged where it does not match its digest."""
+def load(checkpoint: Checkpoint, *, before: codec.State | None = None) -> dict[str, Any]:
+    """The whole state at a checkpoint, read-only (a `codec.State`); raises CheckpointDamaged where it does not match its digest.
+
+    `before` is its parent's state as this function gave it, where the caller has it: then only the delta is read.
+    """
     if checkpoint.schema_version > SCHEMA_VERSION:
         raise CheckpointDamaged(f"{checkpoint.shown_id} was written by a newer version of Waystation. Nothing was resumed from it.")
     try:
-        return _checked(checkpoint)
+        return _checked(checkpoint, before)
     except CheckpointDamaged:
         if not _rewritten(checkpoint):
             raise
@@ -228,9 +235,12 @@ def _rewritten(checkpoint: Checkpoint) -> bool:
     return True
 
 
-def _checked(checkpoint: Checkpoint) -> codec.State:
+def _checked(checkpoint: Checkpoint, before: codec.State | None = None) -> codec.State:
     try:
-        state, checkpoint.behind = _unfold(checkpoint)
+        if before is not None and not checkpoint.is_snapshot:
+            state = codec.apply(before, checkpoint.body)
+        else:
+            state, checkpoint.behind = _unfold(checkpoint)
         found = codec.state_digest(state) if checkpoint.schema_version > 1 else codec.digest(codec.encode(state))
         intact = found == checkpoint.digest
     except MISSHAPEN:
@@ -302,6 +312,14 @@ def _chunks(counts: Mapping[str, int]) -> dict[str, str]:
             if place <= counts[tip]:
                 texts[tip].append(zlib.decompress(content).decode())
     return {tip: ",".join(found) for tip, found in texts.items()}
+
+
+def blobs_of(checkpoint: Checkpoint) -> set[str]:
+    """The blobs that a checkpoint's metadata names, and that must be there: the code's bundle, and patches of reports."""
+    metadata = checkpoint.metadata
+    gathered = metadata.get("gather", {}).get("report") or {}
+    named = (metadata.get("git", {}).get("bundle"), metadata.get("report", {}).get("patch"), gathered.get("patch"))
+    return {digest for digest in named if digest}
 
 
 def put_blob(content: bytes) -> str:

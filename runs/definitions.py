@@ -64,11 +64,7 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, **fields: An
         TemplateInvalid: a step names an unknown step template, a way leads nowhere, or the input schema is none.
     """
     last = Template.objects.filter(slug=slug).order_by("-version").first()
-    kept = (
-        {name: getattr(last, name) for name in EDITED}
-        if last
-        else {"title": slug}
-    )
+    kept = {name: getattr(last, name) for name in EDITED} if last else {"title": slug}
     values = {**kept, **fields}
     _check_texts(slug, fields)
     freeze_steps(values.get("steps", []))

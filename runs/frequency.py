@@ -19,11 +19,11 @@ PROMISES: dict[str, str] = {
         "Each step's result is kept at once. After a crash the run goes on at the step that was at work; no step that finished runs again."
     ),
     Frequency.LOOPS: (
-        "Each loop of a step that repeats itself is kept at once. After a crash, single steps since the last checkpoint run again, with the "
-        "same keys: what they recorded with context.once is not done again. Pauses, answers and ends are always kept."
+        "Each loop of a step that repeats itself is kept at once. After a crash, single steps since the last checkpoint run again, under "
+        "the same keys: what they recorded with context.once is not done again. Pauses, answers and ends are always kept."
     ),
     Frequency.FAILURE: (
-        "Checkpoints are written where the run pauses, fails, hands over or ends. After a crash, all steps since the last one run again, with "
-        "the same keys: what they recorded with context.once is not done again. Pauses, answers and ends are always kept."
+        "Checkpoints are written where the run pauses, fails, hands over or ends. After a crash, all steps since the last one run again, "
+        "under the same keys: what they recorded with context.once is not done again. Pauses, answers and ends are always kept."
     ),
 }

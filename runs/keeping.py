@@ -24,7 +24,7 @@ def usual() -> Policy:
 
 
 def policies(threads: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Policy]:
-    """By the newest version of the template that a thread ran last, not by the frozen one: how long to keep is no part of what was asked."""
+    """By the newest version of the template that a thread ran last, not the frozen one: how long to keep is no part of what was asked."""
     slug = Run.objects.filter(thread=OuterRef("pk")).order_by("-id").values("definition__template_slug")[:1]
     ran = dict(Thread.objects.filter(pk__in=threads).annotate(slug=Subquery(slug)).values_list("pk", "slug"))
     said = dict(Template.objects.current().filter(slug__in=set(filter(None, ran.values()))).values_list("slug", "retention"))

@@ -253,9 +253,7 @@ def test_a_worker_goes_on_from_what_it_holds():
     tree = counted(6)
     held, state = tree.head, store.load(tree.head)
     prune(Policy(count=1))
-    after = store.save(
-        tree.thread.pk, tree.run, {**state, "n": 7}, Entry(status=CheckpointStatus.ACTIVE), parent=held, before=state
-    )
+    after = store.save(tree.thread.pk, tree.run, {**state, "n": 7}, Entry(status=CheckpointStatus.ACTIVE), parent=held, before=state)
     assert not after.is_snapshot
     assert store.load(Checkpoint.objects.get(pk=after.pk)) == {**state, "n": 7}
 
