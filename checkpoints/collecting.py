@@ -16,9 +16,10 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, connection
+from django.db import DEFAULT_DB_ALIAS, connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet, Sum
 from django.db.models.functions import Length
+from django.utils import timezone
 
 from checkpoints import store
 from checkpoints.models import Blob, Checkpoint, Chunk, Mark
@@ -27,6 +28,7 @@ GUARD = dt.timedelta(minutes=15)
 """A writer has long committed what refers to a blob that it put before then, or has lost its lease."""
 PAGE = 200
 TIPS = 20
+KINDS: dict[str, type[Blob] | type[Chunk]] = {"chunks": Chunk, "blobs": Blob}
 MANY = 1000
 """Digests in one statement."""
 
@@ -63,17 +65,18 @@ def mark(digests: Iterable[str]) -> None:
         Mark.objects.bulk_create([Mark(digest=digest) for digest in blobs], ignore_conflicts=True)
 
 
-def _chain(chunks: Sequence[str]) -> str:
-    """SQL of our own, since the ORM knows no recursion: some chunks with those before them, up to what is marked.
+def _chain(chunks: Sequence[str], *, whole: bool = False) -> str:
+    """SQL of our own, since the ORM knows no recursion: some chunks with those before them, up to what is marked or (`whole`) all.
 
     What is marked has its whole chain marked, so a chain is followed once.
     """
+    stop = "" if whole else "WHERE NOT EXISTS (SELECT 1 FROM checkpoints_mark WHERE checkpoints_mark.digest = older.digest)"
     return f"""
         WITH RECURSIVE chain (digest, previous_id) AS (
             SELECT digest, previous_id FROM checkpoints_chunk WHERE digest IN ({", ".join(["%s"] * len(chunks))})
             UNION
             SELECT older.digest, older.previous_id FROM chain JOIN checkpoints_chunk AS older ON older.digest = chain.previous_id
-            WHERE NOT EXISTS (SELECT 1 FROM checkpoints_mark WHERE checkpoints_mark.digest = older.digest)
+            {stop}
         )
         SELECT digest FROM chain"""  # noqa: S608  # marks only
 
@@ -90,6 +93,40 @@ def next_unmarked(kind: type[Blob] | type[Chunk], after: str, *, since: dt.datet
     with connection.cursor() as cursor:
         cursor.execute(_chain(tips), tips)
         return [digest for (digest,) in cursor.fetchall()], tips[-1]
+
+
+def free(digests: Iterable[str], sources: Sequence[Source]) -> dict[str, tuple[int, int]]:
+    """Remove those of some blobs and chunks that nothing refers to, as far as that is safe now; the next round of keeping does the rest.
+
+    For an erasure, which does not wait: all sources are read, and no checkpoint of the threads that named these is there any more.
+    """
+    since = timezone.now()
+    going = _whole(digests)
+    for source in (checkpoints, *sources):
+        cursor = ""
+        while True:
+            used, cursor = source(cursor, PAGE)
+            if hit := used & going:
+                going -= _whole(hit)
+            if not cursor:
+                break
+    found = {}
+    with transaction.atomic(durable=True):
+        for name, kind in KINDS.items():
+            found[name] = remove(kind, list(kind._default_manager.filter(pk__in=going).values_list("pk", flat=True)), since=since)
+    return found
+
+
+def _whole(digests: Iterable[str]) -> set[str]:
+    """Digests, with the chunks before those that are chunks."""
+    found = set(digests)
+    wanted = sorted(found)
+    for start in range(0, len(wanted), MANY):
+        some = wanted[start : start + MANY]
+        with connection.cursor() as cursor:
+            cursor.execute(_chain(some, whole=True), some)
+            found |= {digest for (digest,) in cursor.fetchall()}
+    return found
 
 
 def unmarked(kind: type[Blob] | type[Chunk], *, since: dt.datetime) -> QuerySet[Any]:

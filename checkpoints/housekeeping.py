@@ -17,14 +17,13 @@ from django.utils import timezone
 from checkpoints import collecting, ids, keeping
 from checkpoints.chores import Claim, ClaimLost, claim
 from checkpoints.keeping import Policy, Rules, Tally
-from checkpoints.models import Blob, Chunk, Mark, Thread
+from checkpoints.models import Mark, Thread
 
 logger = logging.getLogger(__name__)
 
 NAME = "keeping"
 THREADS = 100
 """Threads whose policies are looked up at once."""
-KINDS: dict[str, type[Blob] | type[Chunk]] = {"chunks": Chunk, "blobs": Blob}
 
 
 class Busy(Exception):
@@ -139,7 +138,7 @@ def _free(held: Claim) -> Iterator[Tally]:
     place = held.place
     since = dt.datetime.fromisoformat(place["since"])
     while place["kind"]:
-        kind = KINDS[place["kind"]]
+        kind = collecting.KINDS[place["kind"]]
         keys, after = collecting.next_unmarked(kind, place["cursor"], since=since)
         if not keys:
             place |= {"kind": "blobs" if place["kind"] == "chunks" else "", "cursor": ""}
@@ -167,7 +166,7 @@ def report(rules: Rules, *, now: dt.datetime) -> Tally:
         after = str(threads[-1])
     for _ in _mark(held, rules, skip=1):
         pass
-    for name, kind in KINDS.items():
+    for name, kind in collecting.KINDS.items():
         tally.add(name, *collecting.weigh(collecting.unmarked(kind, since=since)))
     _begin_marking(held)
     held.place = {}

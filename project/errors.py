@@ -12,6 +12,7 @@ from rest_framework.views import exception_handler as drf_handler
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged
 from hitl import services
+from hitl.erasure import CannotErase
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.services import InputInvalid, NothingToFork, OrdersStopped, PauseClosed, RepositoryNotFound
 from runs.states import RunEnded
@@ -38,6 +39,7 @@ STATUS: dict[type[Exception], int] = {
     TemplateInvalid: 422,
     BadSource: 422,
     CheckpointDamaged: 409,
+    CannotErase: 409,
 }
 
 

@@ -189,7 +189,7 @@ def test_an_interrupt_before_a_step_keeps_what_came_before(make_order, templates
 
 @pytest.mark.parametrize("frequency", EACH)
 def test_a_worker_may_die_at_any_moment_whatever_is_kept(crash_templates, ana, ben, team, frequency):
-    """P3, P4: at each statement and commit. With a sparse frequency steps in between run again, under the same keys; the end is the same."""
+    """P3, P4: at each statement and commit. Where less is kept, steps in between run again under the same keys."""
     use("crash-straight", frequency)
 
     def settle(order_id):
