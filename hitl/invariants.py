@@ -102,12 +102,17 @@ def decided_but_not_moved(before: dt.datetime) -> Broken:
     """A run that waits though its question is closed, or that was cancelled by a person and is not."""
     waits = Q(pause__run__status=PAUSED, pause__run__awaited=0) & ~Exists(Pause.objects.open().filter(run=OuterRef("pause__run")))
     ignored = Q(action=CANCEL) & ~Q(pause__run__status=CANCELLED)
-    return Decision.objects.filter(waits | ignored).only("pk")
+    return Decision.objects.filter(waits | ignored, erasure=None).only("pk")
 
 
 def decided_without_checkpoint(before: dt.datetime) -> Broken:
     written = Checkpoint.objects.filter(parent=OuterRef("pause__checkpoint"), run_id=OuterRef("pause__run"))
-    return Decision.objects.exclude(action=CANCEL).filter(~Exists(written.exclude(status=CheckpointStatus.CANCELLED))).only("pk")
+    return (
+        Decision.objects.exclude(action=CANCEL)
+        .filter(erasure=None)
+        .filter(~Exists(written.exclude(status=CheckpointStatus.CANCELLED)))
+        .only("pk")
+    )
 
 
 def not_picked_up(before: dt.datetime) -> Broken:
@@ -226,7 +231,8 @@ def question_of_ended_run(before: dt.datetime) -> Broken:
 
 
 def decided_on_other_content(before: dt.datetime) -> Broken:
-    return Decision.objects.exclude(content_digest=F("pause__content_digest"), revision=F("pause__revision")).only("pk")
+    asked = {"content_digest": F("pause__content_digest"), "revision": F("pause__revision")}
+    return Decision.objects.filter(erasure=None).exclude(**asked).only("pk")
 
 
 # P7: waiting costs nothing

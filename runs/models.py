@@ -19,7 +19,7 @@ from django.db.models import Q
 from checkpoints import ids
 from checkpoints.models import Checkpoint, JsonTextField, Thread
 from runs import states
-from runs.frequency import HOW_LONG, WHEN, Frequency
+from runs.frequency import HOW_LONG, PROMISES, WHEN, Frequency
 from runs.states import PauseStatus, RunStatus
 from runs.workflows import sequence
 
@@ -91,6 +91,11 @@ class Template(models.Model):
     def __str__(self) -> str:
         return f"{self.slug} v{self.version}"
 
+    @property
+    def frequency_promise(self) -> str:
+        """What holds of its runs' steps."""
+        return PROMISES[self.frequency]
+
 
 OWN_REDUCERS = {"decided": "merge", "gathered": "merge"}
 """Of the keys that the engine itself writes: what child runs decided at the same time joins."""
@@ -122,6 +127,10 @@ class Definition(models.Model):
     @property
     def frequency(self) -> Frequency:
         return Frequency(self.content.get("frequency", Frequency.STEP))
+
+    @property
+    def frequency_promise(self) -> str:
+        return PROMISES[self.frequency]
 
     @property
     def size_budget(self) -> int:

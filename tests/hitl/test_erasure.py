@@ -95,7 +95,7 @@ def test_a_decision_that_pretends_to_be_erased_is_found(ended, make_order, ben):
 
 
 def test_a_decision_without_a_pause_needs_its_erasure(ended):
-    with pytest.raises(IntegrityError, match="decision_says_nothing_if_erased|CHECK"), transaction.atomic():
+    with pytest.raises(IntegrityError, match=r"decision_says_nothing_if_erased|CHECK"), transaction.atomic():
         Decision.objects.update(pause=None, feedback="")
 
 
