@@ -462,7 +462,7 @@ def test_one_process_at_a_time():
 
 
 def test_a_round_whose_claim_is_lost_drops_nothing_more(monkeypatch):
-    """F-fencing: a process that was frozen past its claim."""
+    """A process that was frozen past it."""
     tree = counted(10)
     held = claim(housekeeping.NAME, now=timezone.now())
     Chore.objects.update(epoch=99)
