@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 import zlib
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,13 +46,15 @@ class Tree:
 
     def __init__(self):
         self.thread, self.run = make_thread(), uuid.uuid4()
-        self.states: dict[uuid.UUID, dict] = {}
+        self.states: dict[uuid.UUID, dict[str, Any]] = {}
         self.digests: dict[uuid.UUID, str] = {}
         self.save({}, None)
 
     @property
     def head(self):
-        return Checkpoint.objects.get(pk=Thread.objects.get(pk=self.thread.pk).head_id)
+        head = Thread.objects.get(pk=self.thread.pk).head
+        assert head is not None
+        return head
 
     def save(self, update, parent, *, status=CheckpointStatus.ACTIVE, snapshot=False, metadata=None):
         before = store.load(parent) if parent else {}
@@ -164,8 +168,6 @@ def test_for_ever_is_for_ever():
 
 def test_what_waits_for_an_answer_and_what_is_spared_stay():
     """Never dropped: pending input, head, first, and what the layers above refer to."""
-    from django.db.models import Exists, OuterRef
-
     tree = counted(5)
     asked = tree.step({"asked": 1}, status=CheckpointStatus.PENDING_INPUT)
     spared = tree.step({"spared": 1})
@@ -325,7 +327,7 @@ def test_memos_go_when_they_are_old_and_no_run_needs_them():
 
 def messages(tree, rounds):
     """A list that grows past several chunks, snapshot by snapshot."""
-    said = []
+    said: list[Any] = []
     for n in range(rounds):
         said = [*said, *({"n": n, "text": f"{n} {i} " * 40} for i in range(50))]
         tree.step({"said": said}, snapshot=True)
@@ -427,9 +429,9 @@ def test_a_dry_run_says_what_goes_and_drops_nothing():
     assert before == [(model, model.objects.count()) for model in (Checkpoint, Event, Memo, Blob, Chunk)]
     assert not Mark.objects.exists()
     done = housekeeping.whole(policy, every=DAY, now=later)
-    for kind in ("checkpoints", "events", "memos", "blobs", "chunks"):
-        assert (kind, said.rows[kind], said.bytes[kind]) == (kind, done.rows[kind], done.bytes[kind])
-        assert done.rows[kind]
+    for name in ("checkpoints", "events", "memos", "blobs", "chunks"):
+        assert (name, said.rows[name], said.bytes[name]) == (name, done.rows[name], done.bytes[name])
+        assert done.rows[name]
 
 
 # the round
@@ -465,6 +467,7 @@ def test_a_round_whose_claim_is_lost_drops_nothing_more(monkeypatch):
     """A process that was frozen past it."""
     tree = counted(10)
     held = claim(housekeeping.NAME, now=timezone.now())
+    assert held is not None
     Chore.objects.update(epoch=99)
     held.place = {}
     housekeeping._work(held, rules(Policy(count=1)), until=float("inf"), every=DAY, now=timezone.now())

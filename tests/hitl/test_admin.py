@@ -18,6 +18,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from hitl import services
 from hitl.models import ApiToken, Decision, Via
 from runs import definitions
+from runs.frequency import PROMISES
 from runs.models import Pause, Repository, Run, Template
 from tests.conftest import drive, fresh, kinds, pause_of
 from tests.runs.repositories import make_repository
@@ -570,3 +571,19 @@ def test_a_superuser_makes_people(desk):
     fields = {"username": "new", "usable_password": "true", "password1": password, "password2": password}
     assert desk.post(reverse("admin:auth_user_add"), fields).status_code == 302
     assert User.objects.get(username="new").check_password(password)
+
+
+def test_an_operator_sets_how_often_and_how_long_and_reads_what_then_holds(templates, desk):
+    """S0-65."""
+    template = definitions.current("writing-quick")
+    address = reverse("admin:runs_template_change", args=[template.pk])
+    text = desk.get(address).content.decode()
+    assert all(words in text for words in PROMISES.values())
+    form = {
+        "title": template.title, "description": "", "steps": json.dumps(template.steps), "input_schema": "{}", "frequency": "failure",
+        "retention": '{"days": 30, "count": null}', "size_budget": "1000000",
+    }  # fmt: skip
+    assert desk.post(address, {**form, "retention": '{"days": -1}'}).status_code == 200, "refused, with the form"
+    assert desk.post(address, form).status_code == 302
+    saved = definitions.current("writing-quick")
+    assert (saved.frequency, saved.retention, saved.size_budget) == ("failure", {"days": 30, "count": None}, 1_000_000)

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from checkpoints import ids, log, store
-from checkpoints.models import Blob, Checkpoint, Chunk, Event, EventKind, Memo, Thread
+from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Event, EventKind, Memo, Thread
 from hitl import erasure, invariants, services
 from hitl.erasure import CannotErase
 from hitl.models import Decision, Erasure, Via
@@ -154,7 +154,7 @@ def test_child_runs_go_with_the_run_that_started_them(templates, ana, ben, team)
 
 
 def test_the_workspace_goes_as_well(ended):
-    folder = workspace_path(Run.objects.first())
+    folder = workspace_path(Run.objects.get())
     beside = folder.with_name(folder.name + ".lock")
     other = folder.with_name("wo_other")
     for made in (folder, other):
@@ -168,7 +168,7 @@ def test_the_workspace_goes_as_well(ended):
 def test_a_thread_with_chunks_loses_them(templates, ana):
     thread = Thread.objects.create(owner=ana)
     state = {"said": [{"n": n, "text": f"{n} " * 100} for n in range(100)]}
-    store.save(thread.pk, ids.new(), state, store.Entry(status="completed"), parent=None, before=None)
+    store.save(thread.pk, ids.new(), state, store.Entry(status=CheckpointStatus.COMPLETED), parent=None, before=None)
     with transaction.atomic():
         log.append(thread.pk, None, [(EventKind.LOG, {"message": "x"})])
     age_content()

@@ -29,7 +29,9 @@ def broken():
 
 
 def head_of(order):
-    return Checkpoint.objects.get(pk=fresh(order).thread.head_id)
+    head = fresh(order).thread.head
+    assert head is not None
+    return head
 
 
 def stepwise(order, count):
@@ -79,11 +81,15 @@ def test_a_retry_goes_on_from_there_and_the_damaged_row_stays(order_that, ana):
 
 def test_the_step_that_runs_again_has_the_key_that_it_had(order_that, ana):
     """P4: so what it recorded with once is not done again."""
-    charged = []
+    charged: list[str] = []
+
+    def charge(key):
+        charged.append(key)
+        return 1
 
     def charges(state, context):
         if context.loop_num == 2:
-            context.once("charge", lambda: charged.append(context.key) or 1)
+            context.once("charge", lambda: charge(context.key))
         return Go(update={"n": context.loop_num}, to="execute" if context.loop_num < 3 else None)
 
     order = order_that(charges)
@@ -127,7 +133,7 @@ def test_damage_in_a_retry_falls_back_into_the_run_that_it_retries(make_order, a
     order = drive(make_order("writing-fail"))
     runs.retry(order.pk, by=ana)
     damage(head_of(order), '{"state":{}}')
-    Checkpoint.objects.filter(pk=fresh(order).thread.head_id).update(is_snapshot=True, depth=0)
+    Checkpoint.objects.filter(pk=head_of(order).pk).update(is_snapshot=True, depth=0)
     order = drive(order)
     assert order.latest_run.failure_code == "incident"
     runs.retry(order.pk, by=ana)

@@ -16,6 +16,7 @@ from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.frequency import PROMISES, Frequency
+from runs.models import WorkOrder
 from runs.workflows.base import Commit, Go, StepFailed
 from tests import crash, steps
 from tests.anything import DOES, state_of
@@ -37,6 +38,12 @@ def nodes(order):
     """node and next step of each checkpoint."""
     found = Checkpoint.objects.filter(thread=order.thread_id).order_by("pk")
     return [(checkpoint.node_id, checkpoint.next_step, checkpoint.status) for checkpoint in found]
+
+
+def head_of(order):
+    head = fresh(order).thread.head
+    assert head is not None
+    return head
 
 
 def broken():
@@ -76,7 +83,7 @@ def test_loops_are_kept_with_the_policy_that_says_so(order_that, templates, freq
     order = drive(runs_again(order_that, looping(4), frequency))
     assert [node for node, _, _ in nodes(order)].count("execute") == rounds
     assert state_of(order)["n"] == 4
-    last = Checkpoint.objects.get(pk=order.thread.head_id)
+    last = head_of(order)
     assert last.metadata["loops"] == {"planning": 1, "execute": 4, "finish": 1}
     assert broken() == []
 
@@ -94,7 +101,7 @@ def test_pauses_and_answers_are_always_kept(make_order, templates, ana, frequenc
     use("writing", frequency)
     order = drive(make_order())
     for action in ("revise", "approve", "skip_review"):
-        assert Checkpoint.objects.get(pk=fresh(order).thread.head_id).status == "pending_input"
+        assert head_of(order).status == "pending_input"
         services.decide(pause_of(order).pk, action=action, by=ana, via=Via.PAGE, feedback="x")
         order = drive(order)
     assert order.status == "completed"
@@ -113,8 +120,13 @@ def test_a_failure_keeps_the_state_right_before_it(order_that, templates, ana, f
     assert [(node, status) for node, _, status in nodes(order)] == [("", "active"), ("execute", "failed")]
     assert state_of(order)["drafts"] == ["first"]
     assert broken() == []
-    key = []
-    DOES["step"] = lambda state, context: key.append(context.key) or Go()
+    key: list[str] = []
+
+    def works(state, context):
+        key.append(context.key)
+        return Go()
+
+    DOES["step"] = works
     runs.retry(order.pk, by=ana)
     assert drive(order).status == "completed"
     assert key == [f"{order.latest_run.shown_id}/execute/1"], "the same execution as the one that failed"
@@ -197,8 +209,8 @@ def test_a_worker_may_die_at_any_moment_whatever_is_kept(crash_templates, ana, b
         return order_id
 
     def told(order_id):
-        order = crash.WorkOrder.objects.shown().get(pk=order_id)
-        state = store.load(order.thread.head)
+        order = WorkOrder.objects.shown().get(pk=order_id)
+        state = state_of(order)
         run = order.latest_run.shown_id
         results = [key.replace(run, "run") for key in state["results"]]
         assert broken() == []
@@ -210,10 +222,15 @@ def test_a_worker_may_die_at_any_moment_whatever_is_kept(crash_templates, ana, b
 @pytest.mark.parametrize("frequency", EACH)
 def test_what_once_recorded_is_not_done_again(order_that, templates, frequency):
     """P4: its key is that of the execution, which is the same when a step runs again since nothing was kept of it."""
-    charged, crashed = [], []
+    charged: list[str] = []
+    crashed: list[str] = []
+
+    def charge(key):
+        charged.append(key)
+        return len(charged)
 
     def charges(state, context):
-        receipt = context.once("charge", lambda: charged.append(context.key) or len(charged))
+        receipt = context.once("charge", lambda: charge(context.key))
         return Go(update={"receipt": receipt})
 
     order = runs_again(order_that, charges, frequency)
@@ -269,7 +286,7 @@ def test_the_end_is_the_same_with_every_frequency(order_that, templates, rounds,
             advance(order.latest_run_id, budget=budget)
             crash.let_retries_come_due()
         crash.work_off()
-        head = Checkpoint.objects.get(pk=fresh(order).thread.head_id)
+        head = head_of(order)
         ends.append((fresh(order).status, store.load(head), head.metadata["loops"], head.completed_nodes))
         assert broken() == []
     assert ends[0] == ends[1] == ends[2]

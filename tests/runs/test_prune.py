@@ -274,3 +274,14 @@ def test_a_client_that_comes_back_too_late_is_told_over_rest(make_order, ana, ap
     last = Thread.objects.get().last_seq
     assert [one["seq"] for one in told] == [last - 1, last]
     assert told[0]["data"]["dropped_to"] == last - 1
+
+
+def test_the_page_says_what_is_kept_how_often_and_that_the_log_begins_later(make_order, ana, page):
+    order = drive(make_order("writing-quick"))
+    address = f"/work-orders/{order.shown_id}/"
+    text = page.get(address).content.decode()
+    assert "After every step" in text and "no step that finished runs again" in text
+    assert "The beginning of this log was dropped" not in text
+    keep("writing-quick", days=0.5)
+    prune(days=1)
+    assert "The beginning of this log was dropped" in page.get(address).content.decode()
