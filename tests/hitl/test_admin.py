@@ -16,7 +16,7 @@ from django.utils.html import escape
 
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from hitl import services
+from hitl import erasure, services
 from hitl.models import ApiToken, Decision, Via
 from runs import definitions
 from runs.frequency import PROMISES
@@ -94,6 +94,7 @@ def one_of_each(paused, root, ana):
     Repository.objects.create(name="one", url="/somewhere")
     services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
     drive(paused)
+    erasure.erase(Thread.objects.create(owner=ana).pk, by="root", reason="x")
 
 
 # Looking
