@@ -31,7 +31,7 @@ LONGEST = 200_000
 """Characters of one value on one page; what is longer keeps its beginning and its end."""
 MOST = 100
 """Rows that one confirmation takes."""
-ENDING = {"cancel_order", "revoke"}
+ENDING = {"cancel_order", "revoke", "erase"}
 """Actions whose button is red."""
 
 

@@ -23,7 +23,7 @@ def new() -> uuid.UUID:
 
 
 def floor(at: dt.datetime) -> uuid.UUID:
-    """The lowest key of a moment: what was made since has a higher one, what was made before a lower one."""
+    """The lowest key that may be made at a time or later: older rows have lower ones, as far as the hosts' clocks agree."""
     return uuid.UUID(int=max(0, int(at.timestamp() * 1000)) << 80)
 
 

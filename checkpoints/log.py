@@ -60,3 +60,18 @@ def append(thread_id: uuid.UUID, run_id: uuid.UUID | None, facts: Sequence[tuple
 def after(thread_id: uuid.UUID, seq: int, *, limit: int = PAGE) -> list[Event]:
     """Up to `limit` events after number `seq`, in order."""
     return list(Event.objects.filter(thread_id=thread_id, seq__gt=seq).order_by("seq")[:limit])
+
+
+def told_after(thread_id: uuid.UUID, seq: int, *, limit: int = PAGE) -> list[Envelope]:
+    """`after`, as clients get it. Where the log's beginning was dropped (`keeping`), a line under the last number that is gone says so.
+
+    Numbers have no gaps, so a page that begins later than it should begins where the log does; and a log that has begun is never empty.
+    """
+    events = after(thread_id, seq, limit=limit)
+    told = [envelope(event) for event in events]
+    if events and events[0].seq > seq + 1:
+        gone = events[0].seq - 1
+        words = f"The beginning of this log, up to number {gone}, was dropped: it is older than this log is kept."
+        data = {"message": words, "level": "warning", "step": "", "dropped_to": gone}
+        told = [*envelopes(thread_id, None, [(EventKind.LOG, data)], first=gone, at=events[0].at), *told]
+    return told

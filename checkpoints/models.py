@@ -1,4 +1,8 @@
-"""The memory: threads, their checkpoints and their log. Rows of Checkpoint, Event, Blob and Chunk are never changed."""
+"""The memory: threads, their checkpoints and their log. Rows of Checkpoint, Event, Blob and Chunk are never changed.
+
+Two exceptions, both in `keeping`: what is old is dropped, and a checkpoint whose ancestors go is written anew as a snapshot of the same
+state, under the same digest.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
 from django.db import models
 from django.db.models import F, Q
+from django.utils import timezone
 
 from checkpoints import codec, ids
 from checkpoints.fields import SealedBinaryField, SealedField
@@ -110,6 +115,10 @@ class Thread(ids.Shown, models.Model):
     )
     title = models.CharField(max_length=200, blank=True)
     last_seq = models.BigIntegerField(default=0, editable=False)
+    first_seq = models.BigIntegerField(default=1, editable=False, help_text="The first number of the log that is kept.")
+    step_balance = models.IntegerField(
+        default=0, editable=False, help_text="Steps whose checkpoint was dropped, less those whose event was: see keeping."
+    )
     head = models.ForeignKey(  # without an index, which each step would change; PostgreSQL's constraint looks the thread up instead
         "Checkpoint",
         models.PROTECT,
@@ -128,6 +137,7 @@ class Thread(ids.Shown, models.Model):
             models.Index(fields=["owner", "-id"], name="thread_by_owner"),
             models.Index(fields=["team", "-id"], name="thread_by_team", condition=Q(team__isnull=False)),
         ]
+        permissions = [("erase_thread", "Can erase a thread with all that belongs to it")]
 
     def __str__(self) -> str:
         return self.title or self.shown_id
@@ -147,6 +157,8 @@ class Checkpoint(ids.Shown, models.Model):
     PREFIX = "ckpt"
     behind = 0
     """Bytes of the deltas since the nearest snapshot, on a checkpoint that `store` has just built or loaded; in no column."""
+    chunked = 0
+    """Bytes of the chunks that `store` wrote for it; in no column either."""
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     thread = models.ForeignKey(Thread, models.PROTECT, related_name="checkpoints", db_index=False)  # the constraint below has one
@@ -165,6 +177,7 @@ class Checkpoint(ids.Shown, models.Model):
     digest = models.CharField(max_length=64, help_text="Of the whole state: see codec, by schema_version.")
     size = models.PositiveIntegerField(help_text="Bytes of body.")
     metadata = SealedJsonField(default=dict, help_text="Why it waits, which commit of the code belongs to it, and the like.")
+    dropped_before = models.PositiveIntegerField(default=0, help_text="Checkpoints between its parent and this one that were dropped.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -254,6 +267,7 @@ class Blob(models.Model):
     content = SealedBinaryField(help_text="zlib-compressed.")
     size = models.PositiveIntegerField(help_text="Bytes before compression.")
     created_at = models.DateTimeField(auto_now_add=True)
+    touched_at = models.DateTimeField(default=timezone.now, help_text="When somebody last meant to refer to it: see keeping.")
 
     def __str__(self) -> str:
         return self.digest[:12]
@@ -266,12 +280,35 @@ class Chunk(models.Model):
     """
 
     digest = models.CharField(primary_key=True, max_length=64, help_text="sha256 of the previous digest and the items' text.")
-    previous = models.ForeignKey("self", models.PROTECT, null=True, related_name="+", db_index=False)  # followed backwards only
+    previous = models.ForeignKey("self", models.PROTECT, null=True, related_name="+")  # its index is for dropping: who still follows?
     content = SealedBinaryField(help_text="The items' canonical JSON without the list's brackets, zlib-compressed.")
     created_at = models.DateTimeField(auto_now_add=True)
+    touched_at = models.DateTimeField(default=timezone.now, help_text="As a blob's.")
 
     def __str__(self) -> str:
         return self.digest[:12]
+
+
+class Mark(models.Model):
+    """A blob or chunk that something refers to, as far as the present round of `keeping` has looked. Scratch: emptied after each round."""
+
+    digest = models.CharField(primary_key=True, max_length=64)
+
+    def __str__(self) -> str:
+        return self.digest[:12]
+
+
+class Chore(models.Model):
+    """Work that goes on in small pieces, by one process at a time, whichever finds it due."""
+
+    name = models.CharField(primary_key=True, max_length=40)
+    epoch = models.PositiveBigIntegerField(default=0, help_text="Counts claims; each transaction of the holder names its own.")
+    busy_until = models.DateTimeField(default=timezone.now, help_text="Who has not renewed its claim by then has lost it.")
+    due_at = models.DateTimeField(default=timezone.now)
+    place = JsonTextField(default=dict, help_text="How far it has come.")
+
+    def __str__(self) -> str:
+        return self.name
 
 
 import checkpoints.graph_models  # noqa: E402, F401  # Django looks for tables here

@@ -18,6 +18,7 @@ The two queries are SQL of our own since the ORM knows no recursion; both databa
 from __future__ import annotations
 
 import json
+import re
 import uuid
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ from django.db import connection, transaction
 
 from checkpoints import codec, graph_state, redaction, sealing, upgrades
 from checkpoints.fields import demand
-from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Thread
+from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, JsonTextField, Thread
 from checkpoints.upgrades import SCHEMA_VERSION
 
 SNAPSHOT_EVERY = 20
@@ -44,6 +45,9 @@ MISSHAPEN = (
     zlib.error, codec.NotJson, sealing.SealBroken, upgrades.UnknownVersion,
 )  # fmt: skip
 """What reading a body of another shape than we write raises."""
+DIGEST = re.compile("(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+REWRITTEN = ("parent_id", "body", "size", "is_snapshot", "depth", "dropped_before")
+"""Columns that `keeping` may change."""
 
 
 class CheckpointDamaged(Exception):
@@ -111,7 +115,7 @@ def build(
     now = codec.state(state, was, redaction.names())
     digest = codec.state_digest(now)
     delta = _delta(now, was, parent)
-    body = _snapshot(now) if delta is None else delta
+    body, chunked = _snapshot(now) if delta is None else (delta, 0)
     depth = 0 if parent is None or delta is None else parent.depth + 1
     checkpoint = Checkpoint(
         thread_id=thread_id,
@@ -131,6 +135,7 @@ def build(
         size=len(body),
         metadata=dict(entry.metadata),
     )
+    checkpoint.chunked = chunked
     checkpoint.behind = 0 if parent is None or delta is None else parent.behind + len(delta)
     return checkpoint
 
@@ -144,8 +149,8 @@ def _delta(now: codec.State, was: codec.State | None, parent: Checkpoint | None)
     return None if len(delta) >= whole or parent.behind + len(delta) > max(MANY, whole) else delta
 
 
-def _snapshot(state: codec.State) -> codec.Text:
-    """The body of a snapshot; its new chunks are written here."""
+def _snapshot(state: codec.State) -> tuple[codec.Text, int]:
+    """The body of a snapshot; its new chunks are written here, and their bytes given too."""
     body: dict[str, Any] = {key: dict(value) if isinstance(value, codec.FrozenDict) else value for key, value in state.items()}
     long: list[list[Any]] = []
     chunks: list[Chunk] = []
@@ -160,9 +165,11 @@ def _snapshot(state: codec.State) -> codec.Text:
             long.append([path, track.tip, track.chunks])
             _holder(body, path)[path[-1]] = value[track.sealed :]
     if chunks:
-        Chunk.objects.bulk_create(chunks, ignore_conflicts=True)
+        chunks.sort(key=lambda chunk: chunk.digest)  # in one order everywhere: two writers never wait in a circle
+        Chunk.objects.bulk_create(chunks, update_conflicts=True, unique_fields=["digest"], update_fields=["touched_at"])
         transaction.on_commit(lambda: _remember(known))
-    return codec.Text(codec.encode({"state": body, "long": long} if long else {"state": body}))
+    text = codec.Text(codec.encode({"state": body, "long": long} if long else {"state": body}))
+    return text, sum(len(chunk.content) for chunk in chunks)
 
 
 def _lists(state: codec.State) -> Iterator[tuple[list[str], codec.FrozenList]]:
@@ -198,14 +205,63 @@ def unreadable(what: str, error: Exception) -> CheckpointDamaged:
     return (StateLocked if isinstance(error, sealing.KeyMissing) else CheckpointDamaged)(f"{what}: {error}")
 
 
-def load(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The whole state at a checkpoint, read-only (a `codec.State`); raises CheckpointDamaged where it does not match its digest."""
+def rewrite(checkpoint: Checkpoint, state: codec.State) -> None:
+    """Make an unsaved snapshot of a checkpoint's row, of the same state under the same digest; new chunks are written here.
+
+    Raises CheckpointDamaged where that is not what would be loaded. Call inside a transaction. For `keeping` only.
+    """
+    body = codec.Text(codec.encode(state)) if checkpoint.schema_version == 1 else _snapshot(state)[0]
+    checkpoint.body, checkpoint.size, checkpoint.is_snapshot, checkpoint.depth = body, len(body), True, 0
+    _checked(checkpoint)
+
+
+def references(checkpoint: Checkpoint) -> set[str]:
+    """The digests of all blobs and chunks that a checkpoint may refer to: whatever in it looks like one, so that none is missed.
+
+    Of a list's chunks it is the last; that one names the others. Raises StateLocked: what cannot be read may refer to anything.
+    """
+    try:
+        metadata, body = demand(checkpoint.metadata), demand(checkpoint.body)
+    except sealing.KeyMissing as error:
+        raise StateLocked(f"{checkpoint.shown_id}: {error}") from error
+    except sealing.SealBroken:
+        return set()
+    return set(DIGEST.findall(codec.encode(metadata))) | set(DIGEST.findall(str(JsonTextField().get_prep_value(body))))
+
+
+def load(checkpoint: Checkpoint, *, before: codec.State | None = None) -> dict[str, Any]:
+    """The whole state at a checkpoint, read-only (a `codec.State`); raises CheckpointDamaged where it does not match its digest.
+
+    `before` is its parent's state as this function gave it, where the caller has it: then only the delta is read.
+    """
     if checkpoint.schema_version > SCHEMA_VERSION:
         raise CheckpointDamaged(f"{checkpoint.shown_id} was written by a newer version of Waystation. Nothing was resumed from it.")
     try:
+        return _checked(checkpoint, before)
+    except CheckpointDamaged:
+        if not _rewritten(checkpoint):
+            raise
+    return _checked(checkpoint)
+
+
+def _rewritten(checkpoint: Checkpoint) -> bool:
+    """Whether `keeping` has rewritten the row since it was read; then the row at hand is as it is now."""
+    now = Checkpoint.objects.filter(pk=checkpoint.pk).first()
+    if now is None or (now.is_snapshot, now.parent_id) == (checkpoint.is_snapshot, checkpoint.parent_id):
+        return False
+    for name in REWRITTEN:
+        setattr(checkpoint, name, getattr(now, name))
+    return True
+
+
+def _checked(checkpoint: Checkpoint, before: codec.State | None = None) -> codec.State:
+    try:
         if checkpoint.body == graph_state.BODY:
             return codec.state(graph_state.state(checkpoint))
-        state, checkpoint.behind = _unfold(checkpoint)
+        if before is not None and not checkpoint.is_snapshot:
+            state = codec.apply(before, upgrades.current(checkpoint.schema_version, demand(checkpoint.body), is_snapshot=False))
+        else:
+            state, checkpoint.behind = _unfold(checkpoint)
         intact = upgrades.digest(checkpoint.schema_version, state) == checkpoint.digest
     except sealing.KeyMissing as error:
         raise StateLocked(f"{checkpoint.shown_id}: {error}") from error
@@ -280,10 +336,19 @@ def _chunks(counts: Mapping[str, int]) -> dict[str, str]:
     return {tip: ",".join(found) for tip, found in texts.items()}
 
 
+def blobs_of(checkpoint: Checkpoint) -> set[str]:
+    """The blobs that a checkpoint's metadata names, and that must be there: the code's bundle, and patches of reports."""
+    metadata = checkpoint.metadata
+    gathered = metadata.get("gather", {}).get("report") or {}
+    named = (metadata.get("git", {}).get("bundle"), metadata.get("report", {}).get("patch"), gathered.get("patch"))
+    return {digest for digest in named if digest}
+
+
 def put_blob(content: bytes) -> str:
     """Keep `content` once and give its digest. Call inside a transaction."""
     key = codec.digest(content)
-    Blob.objects.bulk_create([Blob(digest=key, content=zlib.compress(content, 6), size=len(content))], ignore_conflicts=True)
+    blob = Blob(digest=key, content=zlib.compress(content, 6), size=len(content))
+    Blob.objects.bulk_create([blob], update_conflicts=True, unique_fields=["digest"], update_fields=["touched_at"])  # see keeping
     return key
 
 

@@ -23,6 +23,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 
 from checkpoints.admin import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row
 from checkpoints.store import CheckpointDamaged
+from hitl import admin_erasure as admin_erasure  # registers
 from hitl import admin_forensics as admin_forensics
 from hitl import services
 from hitl.models import ApiToken, Decision, Import, Ledger, Via
@@ -174,7 +175,8 @@ class DecisionAdmin(ReadOnlyAdmin):
 
     @display(description="digest check")
     def digest_check(self, decision: Decision) -> str:
-        return "Matches" if decision.compute_digest() == decision.digest else "Does not match: this row was changed after it was written."
+        matches = f"Matches what {decision.erasure} recorded when its thread was erased" if decision.erasure else "Matches"
+        return matches if decision.intact else "Does not match: this row was changed after it was written."
 
 
 @admin.register(Import)

@@ -18,7 +18,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 
 from checkpoints import codec, forensics, store
 from checkpoints.admin_pages import CheckpointPages, ThreadPages
-from checkpoints.models import Checkpoint, Thread
+from checkpoints.models import Checkpoint
 from hitl import services
 from hitl.models import Decision
 from runs import forks
@@ -99,7 +99,6 @@ def doors(request: HttpRequest) -> dict[str, str]:
     return DOORS if may_operate(request) else dict.fromkeys(DOORS, "")
 
 
-@admin.register(Thread)
 class ThreadForensics(ThreadPages):
     def offers(self, request: HttpRequest) -> dict[str, Any]:
         return doors(request)

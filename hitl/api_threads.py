@@ -329,7 +329,7 @@ class ThreadEvents(APIView):
     def get(self, request: Request, thread_id: UUID) -> Response:
         thread = thread_of(thread_id, request)
         after, limit = number(request, "after", 0, high=2**62), number(request, "limit", log.PAGE, high=MAX_EVENTS)
-        return Response([log.envelope(event) for event in log.after(thread.pk, after, limit=limit)])
+        return Response(log.told_after(thread.pk, after, limit=limit))
 
 
 def number(request: Request, name: str, default: int, *, high: int) -> int:

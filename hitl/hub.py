@@ -58,7 +58,7 @@ def cursor(text: str) -> int:
 
 @in_database_thread
 def _read(thread_id: uuid.UUID, seq: int) -> list[Envelope]:
-    return [log.envelope(event) for event in log.after(thread_id, seq)]
+    return log.told_after(thread_id, seq)
 
 
 @in_database_thread

@@ -16,7 +16,7 @@ from django.db.models import Q
 
 from checkpoints import codec, ids
 from checkpoints.fields import SealedTextField
-from checkpoints.models import SealedJsonField, Thread
+from checkpoints.models import JsonTextField, SealedJsonField, Thread
 from runs.models import Pause
 
 
@@ -41,13 +41,41 @@ class Via(models.TextChoices):
     SOCKET = "socket"
 
 
+class Erasure(ids.Shown, models.Model):
+    """That a thread was erased: when, by whom and why; and the decisions that lost what they said with it. Append-only."""
+
+    PREFIX = "era"
+
+    id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    thread_id = models.UUIDField(help_text="Of a thread that is not there any more.")
+    erased_by = models.CharField(max_length=150)
+    reason = models.TextField()
+    erased_at = models.DateTimeField()
+    counts = JsonTextField(help_text="Kind → rows that went.")
+    decisions = JsonTextField(help_text="Digests of the decisions whose words went: they vouch for the chain from now on.")
+    digest = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return self.shown_id
+
+    def compute_digest(self) -> str:
+        """The digest that this row must carry."""
+        told = {name: getattr(self, name) for name in ("erased_by", "reason", "counts", "decisions")}
+        at = self.erased_at.astimezone(dt.UTC).isoformat()
+        return codec.digest(codec.encode({**told, "thread": self.thread_id.hex, "erased_at": at}))
+
+
 class Decision(ids.Shown, models.Model):
-    """An answer to a pause: the only one. Append-only, and chained: each row's digest covers the row before it."""
+    """An answer to a pause: the only one. Append-only, and chained: each row's digest covers the row before it.
+
+    Where its thread was erased, its words and its pause are gone; place, person and digests stay, so that the chain holds.
+    """
 
     PREFIX = "dec"
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
-    pause = models.ForeignKey(Pause, models.PROTECT, related_name="decisions")
+    pause = models.ForeignKey(Pause, models.PROTECT, null=True, related_name="decisions")
+    erasure = models.ForeignKey(Erasure, models.PROTECT, null=True, editable=False, related_name="+")
     action = models.CharField(max_length=64, help_text="approve, revise, cancel, or an answer of the template's own.")
     feedback = SealedTextField(blank=True)
     decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="decisions")
@@ -63,6 +91,10 @@ class Decision(ids.Shown, models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["pause"], name="decision_one_per_pause"),
+            models.CheckConstraint(
+                condition=Q(pause__isnull=False, erasure__isnull=True) | Q(pause__isnull=True, erasure__isnull=False, feedback=""),
+                name="decision_says_nothing_if_erased",
+            ),
             models.UniqueConstraint(fields=["ledger", "position"], name="decision_position_once"),
         ]
         indexes = [models.Index(fields=["decided_by", "-id"], name="decision_by_person")]  # a person's history
@@ -71,11 +103,11 @@ class Decision(ids.Shown, models.Model):
         return f"{self.action} by {self.decided_by}"
 
     def compute_digest(self) -> str:
-        """The digest that this row must carry."""
+        """The digest that this row must carry; one of an erased thread cannot be computed any more (see `intact`)."""
         return codec.digest(
             codec.encode(
                 {
-                    "pause": self.pause_id.hex,
+                    "pause": self.pause_id.hex if self.pause_id else None,
                     "action": self.action,
                     "feedback": self.feedback,
                     "decided_by": self.decided_by_id,
@@ -89,6 +121,13 @@ class Decision(ids.Shown, models.Model):
                 }
             )
         )
+
+    @property
+    def intact(self) -> bool:
+        """Whether the row is as it was written; of an erased one, whether its erasure vouches for its digest."""
+        if self.erasure is None:
+            return self.digest == self.compute_digest()
+        return self.digest in self.erasure.decisions and self.erasure.digest == self.erasure.compute_digest()
 
 
 class Import(models.Model):

@@ -9,7 +9,8 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.utils import timezone
 
-from checkpoints import ids, portable
+from checkpoints import codec, collecting, ids, portable, store
+from checkpoints.fields import demand
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.portable import Document, Loaded
 from hitl.models import Decision, Import
@@ -84,9 +85,17 @@ def _decisions(thread: Thread) -> Any:
 def _decision(decision: Decision) -> Document:
     return {
         "id": decision.shown_id,
-        "pause_id": ids.show(Pause.PREFIX, decision.pause_id),
+        "pause_id": ids.show(Pause.PREFIX, decision.pause_id) if decision.pause_id else None,
         **{name: portable.opened(decision, name) for name in ("action", "feedback", "via", "revision", "content_digest")},
         "decided_by": decision.decided_by.get_username(),
         "decided_at": decision.decided_at.isoformat(),
         "ledger": {"name": decision.ledger_id, **{name: getattr(decision, name) for name in ("position", "previous", "digest")}},
     }
+
+
+def imported_patches(cursor: str, limit: int) -> tuple[set[str], str]:
+    """The patches that imported questions showed, as a `collecting.Source`."""
+    rows = Import.objects.order_by("pk").only("source")
+    return collecting.page(
+        rows.filter(pk__gt=cursor) if cursor else rows, limit, lambda row: store.DIGEST.findall(codec.encode(demand(row.source)))
+    )

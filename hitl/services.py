@@ -225,6 +225,7 @@ def _record(pause: Pause, *, action: str, by: User, via: Via, feedback: str, upd
 
 def _append(decision: Decision) -> None:
     """Add a decision to its ledger. Call inside a transaction, at its end: the ledger's row stays locked until the commit."""
+    assert decision.pause is not None  # it is being answered
     thread = decision.pause.run.thread
     name = ledger_name(thread.team_id, thread.owner_id)
     taken = _take_place(name)

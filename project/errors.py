@@ -14,6 +14,7 @@ from checkpoints.portable import DocumentTooLarge, ImportRefused
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked
 from hitl import revisions, services
+from hitl.erasure import CannotErase
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.forks import NothingToFork, ReasonMissing
 from runs.services import InputInvalid, OrdersStopped, PauseClosed, RepositoryNotFound
@@ -47,6 +48,7 @@ STATUS: dict[type[Exception], int] = {
     StateLocked: 503,
     ImportRefused: 422,
     DocumentTooLarge: 413,
+    CannotErase: 409,
 }
 
 

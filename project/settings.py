@@ -44,6 +44,14 @@ WAYSTATION_ENCRYPTION_KEYS = env.encryption_keys("WAYSTATION_ENCRYPTION_KEYS")
 """Newest first; values are written with the first and read with any (`checkpoints.sealing`). None: nothing is encrypted."""
 WAYSTATION_IMPORT_BYTES = int(env.number("WAYSTATION_IMPORT_BYTES", 20_000_000, low=1))
 """How large a document may be that a thread is imported from over REST."""
+WAYSTATION_KEEP_DAYS = env.number("WAYSTATION_KEEP_DAYS", 365)
+"""How long checkpoints, the log of ended runs and their memos are kept; 0 is for ever. A template's `retention` may say otherwise."""
+WAYSTATION_KEEP_COUNT = int(env.number("WAYSTATION_KEEP_COUNT", 10_000))
+"""The newest checkpoints of a thread that are kept, beside those that are never dropped; 0 is any number."""
+WAYSTATION_KEEP_HOURS = env.number("WAYSTATION_KEEP_HOURS", 24)
+"""How often what is old is dropped; 0 is never but by `manage.py prune`."""
+WAYSTATION_RUN_BYTES = int(env.number("WAYSTATION_RUN_BYTES", 1_000_000_000))
+"""What one run may write in checkpoints before it is stopped; 0 is any amount. A template's `size_budget` may say otherwise."""
 WAYSTATION_SWEEP_SECONDS = env.number("WAYSTATION_SWEEP_SECONDS", 5, low=0.5)
 
 

@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextareaWidget
@@ -23,6 +23,7 @@ from checkpoints import store
 from checkpoints.admin import UNREADABLE, ConfirmedAdmin, IdSearch, ReadOnlyAdmin, as_json, link, row, text
 from checkpoints.models import Blob
 from runs import definitions
+from runs.frequency import PROMISES, Frequency
 from runs.models import Definition, Pause, Repository, Run, StepTemplate, Template, WorkOrder
 from runs.steps.sources import BadSource, check_source
 from runs.workflows.sequence import UnknownName
@@ -64,10 +65,11 @@ class JsonField(forms.JSONField):
 class TemplateForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
     steps = JsonField(help_text=Template._meta.get_field("steps").help_text)
     input_schema = JsonField(help_text=Template._meta.get_field("input_schema").help_text, required=False, empty_value={})
+    retention = JsonField(help_text=Template._meta.get_field("retention").help_text, required=False, empty_value={})
 
     class Meta:
         model = Template
-        fields = ("title", "description", "steps", "input_schema", "needs_repository")
+        fields = ("title", "description", "steps", "input_schema", "needs_repository", "frequency", "retention", "size_budget")
 
     def clean(self) -> dict[str, Any]:
         """Ask the service itself whether it would take the edit, and take that back: the form is where its refusal can be read."""
@@ -97,7 +99,10 @@ class TemplateAdmin(ReadOnlyAdmin):
     heavy = ("steps", "input_schema", "description")
     list_display = ("__str__", "title", "needs_repository", "created_by", "created_at")
     list_select_related = ("created_by",)
-    fields = ("slug", "version", "title", "description", "steps", "input_schema", "needs_repository", "created_by", "created_at")
+    fields = (
+        "slug", "version", "title", "description", "steps", "input_schema", "needs_repository", "frequency", "promise", "retention",
+        "size_budget", "created_by", "created_at",
+    )  # fmt: skip
 
     def has_change_permission(self, request: HttpRequest, obj: Template | None = None) -> bool:
         if not request.user.has_perm("runs.change_template"):
@@ -107,7 +112,13 @@ class TemplateAdmin(ReadOnlyAdmin):
         return not Template.objects.filter(slug=obj.slug, version__gt=obj.version).exists()
 
     def get_readonly_fields(self, request: HttpRequest, obj: Template | None = None) -> Any:
-        return ("slug", "version", "created_by", "created_at")
+        return ("slug", "version", "promise", "created_by", "created_at")
+
+    @display(description="what then holds")
+    def promise(self, template: Template) -> SafeString:
+        """Of each frequency, so that who chooses sees all of them."""
+        lines = ((Frequency(name).label, words) for name, words in PROMISES.items())
+        return format_html_join("", "<p><strong>{}.</strong> {}</p>", lines)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         saved = definitions.edit_template(obj.slug, by=cast(User, request.user), **form.cleaned_data)

@@ -17,6 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from runs import definitions, services
+from runs.frequency import HOW_LONG, WHEN, Frequency
 from runs.models import Repository, StepTemplate, Template, WorkOrder
 
 
@@ -172,9 +173,14 @@ class TemplateIn(serializers.Serializer[Any]):
     input_schema = serializers.DictField(required=False)
     reducers = serializers.DictField(child=serializers.CharField(), required=False, help_text="State key → how updates join it.")
     needs_repository = serializers.BooleanField(required=False, help_text="false: orders of this template work on no code.")
+    frequency = serializers.ChoiceField(Frequency.choices, required=False, help_text=WHEN)
+    retention = serializers.DictField(required=False, help_text=HOW_LONG)
+    size_budget = serializers.IntegerField(required=False, allow_null=True, help_text="Bytes of checkpoints that one run may write.")
 
 
 class TemplateOut(serializers.ModelSerializer[Template]):
+    frequency_promise = serializers.CharField(help_text="What holds of a run's steps with this frequency.")
+
     class Meta:
         model = Template
         fields: ClassVar = [
@@ -186,6 +192,10 @@ class TemplateOut(serializers.ModelSerializer[Template]):
             "input_schema",
             "reducers",
             "needs_repository",
+            "frequency",
+            "frequency_promise",
+            "retention",
+            "size_budget",
             "created_at",
         ]
 

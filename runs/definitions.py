@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 from checkpoints import codec, redaction
 from runs import policies
 from runs import workflows as workflows  # registers the step functions
+from runs.frequency import Frequency
 from runs.models import Definition, StepTemplate, Template
 from runs.workflows import schemas
 from runs.workflows.base import UnknownStep, find
@@ -21,6 +22,9 @@ from runs.workflows.sequence import Choice, FrozenStep
 
 MAX_STEPS = 50
 SAVED_MEANWHILE = "Somebody saved this template at the same moment. Look at the new version and save again."
+EDITED = (
+    "title", "description", "input_schema", "needs_repository", "steps", "reducers", "frequency", "retention", "size_budget",
+)  # fmt: skip
 RESERVED = {"approve", "revise", "cancel"}
 
 
@@ -51,21 +55,18 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, **fields: An
     """Save a template as its next version; orders made before keep theirs. The same content again makes no new version.
 
     Args:
-        fields: `steps` (as in S4-9), and where they change `title`, `description`, `input_schema`, `needs_repository`.
+        fields: `steps` (as in S4-9), and where they change others of EDITED.
     Raises:
         TemplateInvalid: a step names an unknown step template, a way leads nowhere, or the input schema is none.
     """
     last = Template.objects.filter(slug=slug).order_by("-version").first()
-    kept = (
-        {name: getattr(last, name) for name in ("title", "description", "input_schema", "needs_repository", "steps", "reducers")}
-        if last
-        else {"title": slug}
-    )
+    kept = {name: getattr(last, name) for name in EDITED} if last else {"title": slug}
     values = {**kept, **fields}
     _check_texts(slug, fields)
     freeze_steps(values.get("steps", []))
     _check_schema(values.get("input_schema", {}))
     _check_reducers(values.get("reducers", {}))
+    _check_keeping(values)
     if last and values == kept:
         return last
     try:
@@ -118,7 +119,13 @@ def current_step_template(slug: str) -> StepTemplate:
 
 def frozen(template: Template) -> dict[str, Any]:
     """What a definition of the template holds."""
-    return {"template": template.slug, "version": template.version, "steps": freeze_steps(template.steps), "reducers": template.reducers}
+    steps = freeze_steps(template.steps)
+    content: dict[str, Any] = {"template": template.slug, "version": template.version, "steps": steps, "reducers": template.reducers}
+    if template.frequency != Frequency.STEP:
+        content["frequency"] = template.frequency
+    if template.size_budget is not None:
+        content["size_budget"] = template.size_budget
+    return content
 
 
 def known(digest: str, slug: str) -> Definition | None:
@@ -277,6 +284,13 @@ def check_no_secrets(schema: Any, field: str) -> None:
     if asked:
         words = f"{', '.join(map(repr, asked))}: named like a secret. What is given under such a name is not kept, so no step would get it."
         raise TemplateInvalid({field: [f"{words} Let the step read it from its environment, or choose another name."]})
+
+
+def _check_keeping(values: Mapping[str, Any]) -> None:
+    try:
+        policies.check_keeping(values)
+    except policies.PolicyInvalid as error:
+        raise TemplateInvalid({error.field: [str(error)]}) from error
 
 
 def _check_schema(schema: Any) -> None:

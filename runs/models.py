@@ -20,6 +20,7 @@ from checkpoints import ids, sealing
 from checkpoints.fields import SealedTextField
 from checkpoints.models import Checkpoint, JsonTextField, SealedJsonField, Thread
 from runs import states
+from runs.frequency import HOW_LONG, PROMISES, WHEN, Frequency
 from runs.states import PauseStatus, RunStatus
 from runs.workflows import sequence
 
@@ -73,6 +74,9 @@ class Template(models.Model):
         default=dict, blank=True, help_text="State key → replace, append, merge, add, upsert_by_id or ephemeral; others are replaced."
     )
     needs_repository = models.BooleanField(default=True)
+    frequency = models.CharField(max_length=8, choices=Frequency, default=Frequency.STEP, help_text=WHEN)
+    retention = models.JSONField(default=dict, blank=True, help_text=HOW_LONG)
+    size_budget = models.BigIntegerField(null=True, blank=True, help_text="Bytes that one run may write; empty for WAYSTATION_RUN_BYTES.")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -82,10 +86,16 @@ class Template(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["slug", "version"], name="template_version_once"),  # also: latest by slug
             models.CheckConstraint(condition=Q(version__gte=1), name="template_version_from_one"),
+            models.CheckConstraint(condition=Q(size_budget__isnull=True) | Q(size_budget__gte=1), name="template_budget_from_one"),
         ]
 
     def __str__(self) -> str:
         return f"{self.slug} v{self.version}"
+
+    @property
+    def frequency_promise(self) -> str:
+        """What holds of its runs' steps."""
+        return PROMISES[self.frequency]
 
 
 OWN_REDUCERS = {"decided": "merge", "gathered": "merge"}
@@ -114,6 +124,19 @@ class Definition(models.Model):
         """State key → name of its reducer; keys not named are replaced."""
         rules: dict[str, str] = self.content.get("reducers", {})
         return {**OWN_REDUCERS, **rules}
+
+    @property
+    def frequency(self) -> Frequency:
+        return Frequency(self.content.get("frequency", Frequency.STEP))
+
+    @property
+    def frequency_promise(self) -> str:
+        return PROMISES[self.frequency]
+
+    @property
+    def size_budget(self) -> int:
+        """Bytes that one run may write; 0 for any number."""
+        return int(self.content.get("size_budget") or settings.WAYSTATION_RUN_BYTES)
 
     @property
     def steps(self) -> list[sequence.FrozenStep]:
@@ -296,6 +319,9 @@ class Run(ids.Shown, models.Model):
     lost_attempts = models.PositiveIntegerField(default=0, help_text="Workers lost in a row without a step done.")
     due_at = models.DateTimeField(help_text="While pending: when it may be picked up.")
     attempts = models.PositiveIntegerField(default=0, help_text="How often the step it is at has failed and is tried again.")
+    untraced_steps = models.PositiveIntegerField(
+        default=0, help_text="Steps told as done without a checkpoint of their own, as the template's frequency has it."
+    )
     suspend_by = models.CharField(max_length=150, blank=True, help_text="Who wants it to stop at the next step boundary.")
     interrupt_before = JsonTextField(default=list, help_text="Steps before which this run asks.")
     interrupt_after = JsonTextField(default=list, help_text="Steps after which this run asks.")

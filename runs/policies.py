@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 from checkpoints.reducers import REDUCERS
+from runs.frequency import Frequency
 from runs.workflows import schemas
 from runs.workflows.sequence import Retry
 
@@ -73,6 +74,27 @@ def _wanted(schema: Any) -> dict[str, Any]:
         return schemas.check_inputs(schema)
     except schemas.SchemaRefused as error:
         raise PolicyInvalid("required_inputs", str(error)) from error
+
+
+RETENTION = {
+    "type": "object",
+    "properties": {
+        "days": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 36_500},
+        "count": {"type": ["integer", "null"], "minimum": 1},
+    },
+    "additionalProperties": False,
+}
+
+
+def check_keeping(values: Mapping[str, Any]) -> None:
+    """A template's `frequency`, `retention` and `size_budget`, where it names them; raises PolicyInvalid."""
+    if values.get("frequency", Frequency.STEP) not in Frequency.values:
+        raise PolicyInvalid("frequency", f"One of {', '.join(Frequency.values)}.")
+    for error in Draft202012Validator(RETENTION).iter_errors(values.get("retention", {})):
+        raise PolicyInvalid(".".join(["retention", *(str(part) for part in error.absolute_path)]), error.message[:300])
+    budget = values.get("size_budget")
+    if budget is not None and (type(budget) is not int or not 1 <= budget < 2**63):
+        raise PolicyInvalid("size_budget", "A whole number of bytes from 1, or null for the usual budget.")
 
 
 def _retry(given: Mapping[str, Any]) -> Retry:

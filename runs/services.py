@@ -210,7 +210,9 @@ def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str,
     reason = check_reason(reason)
     try:
         return _fork(checkpoint_id, by=by, reason=reason, state=state)
-    except IntegrityError as error:  # run_one_live_per_thread
+    except IntegrityError as error:  # run_one_live_per_thread, or `keeping` was faster
+        if not Checkpoint.objects.filter(pk=checkpoint_id).exists():
+            raise NothingToFork("This checkpoint was dropped just now, since it was older than is kept. Choose a newer one.") from error
         raise NothingToFork("A run of this thread is still alive. Cancel it or let it end, then fork.") from error
     except codec.NotJson as error:
         raise NothingToFork(str(error)) from error

@@ -21,6 +21,7 @@ from django.utils import timezone
 from kombu.exceptions import ChannelError
 
 from checkpoints import ids
+from runs import keeping
 from runs.engine import lease, recovery
 from runs.engine.advance import advance
 from runs.engine.stopping import stopping
@@ -63,6 +64,7 @@ def sweep() -> None:
         room[queue] -= 1
         if room[queue] >= 0:
             send(run_id, queue)
+    keeping.tend(now=timezone.now())
 
 
 def _room(queues: Collection[str]) -> dict[str, int]:

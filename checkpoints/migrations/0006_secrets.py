@@ -4,7 +4,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('checkpoints', '0003_one_index_each'),
+        ('checkpoints', '0005_keeping'),
     ]
 
     operations = [

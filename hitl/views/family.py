@@ -290,7 +290,7 @@ def rerunning_of(run: Run | None, family: Sequence[Run], pauses: Sequence[Pause]
     newest = {one.thread_id: one for one in sorted([run, *family], key=lambda one: one.pk)}
     decisions = Decision.objects.select_related("pause__run").filter(pause__run__thread__in=list(newest))
     last = decisions.order_by("-id").first()
-    if last is None or last.action != REVISE:
+    if last is None or last.pause is None or last.action != REVISE:
         return nothing
     at = newest[last.pause.run.thread_id]
     step = current_step(at)

@@ -12,7 +12,7 @@ from typing import Any
 from checkpoints import codec, reducers, store
 from checkpoints.prepared import Prepared
 from runs import workflows as workflows  # registers the step functions
-from runs.engine import children, context, interruptions, lease, record, timed
+from runs.engine import budget, children, context, interruptions, lease, record, timed
 from runs.engine.context import Held
 from runs.engine.ending import Wake
 from runs.engine.stopping import stopping
@@ -48,7 +48,7 @@ def _work(held: Held, *, ends: float) -> None:
     try:
         held.state = store.load(held.head)
     except store.CheckpointDamaged as error:  # an error, never a silent fresh start (C24)
-        return record.failed(held, error)
+        return record.damaged(held, error)
     if not held.at:  # the answer to a question after the last step
         return record.ended(held)
     more = True
@@ -84,7 +84,7 @@ def _take_step(held: Held, *, ends: float) -> bool:
     try:
         if not isinstance(outcome, Exception):
             return _record(held, outcome, stay=time.monotonic() < ends and not stopping())
-    except (codec.NotJson, reducers.MergeFailed, sequence.UnknownName) as error:
+    except (codec.NotJson, reducers.MergeFailed, sequence.UnknownName, budget.Spent) as error:
         logger.warning("%s: %s", held.run.shown_id, error)
         record.failed(held, error)
         return False

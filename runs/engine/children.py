@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from checkpoints import codec, ids, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
-from runs.engine import entries, record
+from runs.engine import entries, record, tracing
 from runs.engine.begin import Start, again, ask_again, entry_of
 from runs.engine.context import Held
 from runs.engine.facts import Fact, created, line
@@ -66,8 +66,9 @@ def _start(held: Held, step: FrozenStep, outcome: Gather) -> list[tuple[uuid.UUI
         held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step="", metadata={"gather": plan}
     )
     done = (EventKind.STEP_COMPLETED, {"step": held.at})
-    facts = [done, created(checkpoint), _waiting(held, runs)]
-    record.write(held, {"status": PAUSED, "awaited": len(runs), **record.FREE}, facts, checkpoint)
+    facts = [*held.noted, done, created(checkpoint), _waiting(held, runs)]
+    fields = {"status": PAUSED, "awaited": len(runs), **record.FREE, **tracing.untraced(held, checkpoint)}
+    record.write(held, fields, facts, checkpoint)
     made = [_Made(held, step, run, child, state, checkpoint, outcome) for run, child in zip(runs, outcome.children, strict=True)]
     Thread.objects.bulk_create([one.thread for one in made])
     Run.objects.bulk_create([one.run for one in made])

@@ -50,6 +50,11 @@ class Held:
     """The time slice is over: the run is pending again and wants another task."""
     joined: Mapping[str, Any] = field(default_factory=dict)
     """Metadata that child runs bring to the checkpoint after their join."""
+    kept: Checkpoint | None = None
+    """The newest checkpoint that was written, where the template's frequency left out those since; `head` then is in no table."""
+    kept_state: dict[str, Any] = field(default_factory=dict)
+    noted: list[tuple[EventKind, dict[str, Any]]] = field(default_factory=list)
+    """What the next commit tells besides, such as a budget that is nearly spent."""
     wake: list[tuple[uuid.UUID, str]] = field(default_factory=list)
     """Runs that want a message once this one is let go, each with its queue."""
 
@@ -72,9 +77,18 @@ class Held:
         """The step at hand; "" where nothing follows."""
         return self.head.node_id if self.joining else self.head.next_step
 
-    def went(self, checkpoint: Checkpoint, state: dict[str, Any]) -> None:
+    def went(self, checkpoint: Checkpoint, state: dict[str, Any], *, written: bool = True) -> None:
         """A step is done: the next one starts from here."""
+        if written:
+            self.kept, self.kept_state = None, {}
+        elif self.kept is None:
+            self.kept, self.kept_state = self.head, self.state
         self.head, self.state, self.joined, self.run.attempts = checkpoint, state, {}, 0
+
+    @property
+    def written(self) -> tuple[Checkpoint, dict[str, Any]]:
+        """The newest checkpoint that was written, and its state: what the next one is a delta against."""
+        return (self.head, self.state) if self.kept is None else (self.kept, self.kept_state)
 
     @property
     def key(self) -> str:

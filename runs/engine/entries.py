@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from django.db.models import Max
@@ -10,6 +11,7 @@ from django.utils import timezone
 from checkpoints import codec, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
+from runs.engine import budget
 from runs.engine.context import Held, loop_num
 from runs.engine.facts import CARRIED, Facts, created, line
 from runs.models import Pause, Run
@@ -29,10 +31,12 @@ def after_step(
     next_step: str,
     metadata: dict[str, Any] | None = None,
     ran: bool = True,
+    write: bool = True,
 ) -> tuple[Checkpoint, dict[str, Any]]:
     """The checkpoint after a step, and its state: the update merged by the workflow's reducers.
 
-    A join belongs to the execution of the step that gathered: it adds no loop.
+    A join belongs to the execution of the step that gathered: it adds no loop. Without `write` it is one that no table is to hold.
+    Raises budget.Spent.
     """
     step, head = held.at, held.head
     state = reducers.apply(held.state, update, held.reducers)
@@ -56,7 +60,25 @@ def after_step(
             "outputs": {key: state[key] for key in OUTPUTS if key in state},
         },
     )
-    return store.build(held.run.thread_id, held.run.pk, state, entry, parent=head, before=held.state), state
+    if not write:
+        return _unwritten(held, entry), state
+    parent, before = held.written
+    checkpoint = store.build(held.run.thread_id, held.run.pk, state, entry, parent=parent, before=before)
+    held.noted = budget.spend(held, checkpoint, more=len(code.bundle) if code else 0)
+    return checkpoint, state
+
+
+def _unwritten(held: Held, entry: Entry) -> Checkpoint:
+    told = {field.name: getattr(entry, field.name) for field in fields(entry)}
+    return Checkpoint(thread_id=held.run.thread_id, run_id=held.run.pk, **{**told, "metadata": budget.carried(held, entry.metadata)})
+
+
+def where_it_stands(held: Held) -> Checkpoint:
+    """A checkpoint of the step boundary that the run is at, where the last one that was written is older."""
+    head = held.head
+    entry = Entry(**{field.name: getattr(head, field.name) for field in fields(Entry)})
+    parent, before = held.written
+    return store.build(held.run.thread_id, held.run.pk, held.state, entry, parent=parent, before=before)
 
 
 def _git(commit: Commit) -> dict[str, str]:
@@ -79,8 +101,18 @@ def after_answer(held: Held) -> Checkpoint:
     return store.build(held.run.thread_id, held.run.pk, held.state, entry, parent=head, before=held.state)
 
 
-def failure(run: Run, head: Checkpoint, state: dict[str, Any] | None, *, code: str, words: str) -> tuple[Facts, Checkpoint | None]:
+def failure(
+    run: Run,
+    head: Checkpoint,
+    state: dict[str, Any] | None,
+    *,
+    code: str,
+    words: str,
+    written: tuple[Checkpoint, dict[str, Any]] | None = None,
+) -> tuple[Facts, Checkpoint | None]:
     """What a failed run leaves behind: its last events, and a checkpoint that a retry goes on from.
+
+    `written` is the newest checkpoint that was written, with its state, where that is not `head`.
 
     Without a state (it could not be read) there is no checkpoint: the head stays what it is, and nobody resumes from an empty state.
     """
@@ -100,7 +132,8 @@ def failure(run: Run, head: Checkpoint, state: dict[str, Any] | None, *, code: s
         total_nodes=head.total_nodes,
         metadata={**head.metadata, **why},
     )
-    checkpoint = store.build(run.thread_id, run.pk, state, entry, parent=head, before=state)
+    parent, before = written or (head, state)
+    checkpoint = store.build(run.thread_id, run.pk, state, entry, parent=parent, before=before)
     return [*facts, created(checkpoint)], checkpoint
 
 

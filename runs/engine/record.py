@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from checkpoints import codec, live, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
-from runs.engine import commit, ending, entries, lease
+from runs.engine import commit, damage, ending, entries, lease, tracing
 from runs.engine.context import Held
 from runs.engine.facts import Fact, Facts, asking, created, line, starting
 from runs.engine.interruptions import BEFORE, SUSPENDED
@@ -61,16 +61,23 @@ class Suspended(Exception):
 def go(held: Held, outcome: Go, *, stay: bool) -> None:
     """The step is done and another follows: in this time slice (`stay`), or when a worker takes the run up again. Raises Suspended."""
     now, to = timezone.now(), outcome.to or ""
+    write_it = not stay or tracing.wanted(held, outcome)
     if stay:
-        fields: dict[str, Any] = {"lost_attempts": 0, "attempts": 0}  # the lease is the heartbeat's: it is indexed, so dear to change
+        # the lease is the heartbeat's: it is indexed, so dear to change
+        fields: dict[str, Any] = {"attempts": 0, **({"lost_attempts": 0} if write_it else {})}
     else:
         fields = {"status": PENDING, "due_at": now, **FREE, "queue": sequence.queue_of(held.steps, to)}
-    checkpoint, state = entries.after_step(held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step=to)
-    facts = [*_completed(held), created(checkpoint), *(starting(checkpoint) if stay else [])]
-    if not commit.write(held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, checkpoint):
+    checkpoint, state = entries.after_step(
+        held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step=to, write=write_it
+    )
+    facts = [*_completed(held), *([created(checkpoint)] if write_it else []), *(starting(checkpoint) if stay else [])]
+    fields |= (untraced := tracing.untraced(held, checkpoint, written=write_it))
+    kept = checkpoint if write_it else None
+    if not commit.write(held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, kept):
         by = _suspend_by(held)
         raise Suspended(by) if by else lost(held)
-    held.went(checkpoint, state)
+    held.run.untraced_steps = untraced.get("untraced_steps", held.run.untraced_steps)
+    held.went(checkpoint, state, written=write_it)
 
 
 @transaction.atomic(durable=True)
@@ -93,7 +100,7 @@ def ask(held: Held, outcome: Ask) -> Pause:
         *asking(pause, checkpoint),
         line("Workflow paused", pause.step, phase=pause.phase, work_order_id=held.order.shown_id if held.order else None),
     ]
-    fields = {"status": PAUSED, **FREE}
+    fields = {"status": PAUSED, **FREE, **tracing.untraced(held, checkpoint, told=0 if asks_first else 1)}
     if outcome.phase == SUSPENDED:
         write(held, {**fields, "suspend_by": ""}, facts, checkpoint)
     else:
@@ -110,7 +117,7 @@ def done(held: Held, outcome: Done) -> None:
     checkpoint, _ = entries.after_step(
         held, outcome.update, outcome.commit, status=CheckpointStatus.COMPLETED, next_step="", metadata=handed
     )
-    _complete(held, checkpoint, first=_completed(held))
+    _complete(held, checkpoint, first=_completed(held), **tracing.untraced(held, checkpoint))
 
 
 def ended(held: Held) -> None:
@@ -118,10 +125,10 @@ def ended(held: Held) -> None:
     _complete(held, entries.after_answer(held), first=[])
 
 
-def _complete(held: Held, checkpoint: Checkpoint, *, first: Facts) -> None:
+def _complete(held: Held, checkpoint: Checkpoint, *, first: Facts, **more: int) -> None:
     end = (EventKind.RUN_COMPLETED, {"status": "success"})
     facts: Facts = [*first, line("Workflow completed", checkpoint.node_id), end, created(checkpoint)]
-    _end(held, {"status": COMPLETED, "ended_at": timezone.now(), **FREE}, facts, checkpoint, words="")
+    _end(held, {"status": COMPLETED, "ended_at": timezone.now(), **FREE, **more}, facts, checkpoint, words="")
 
 
 def again(held: Held, error: Exception, *, seconds: float) -> None:
@@ -129,7 +136,12 @@ def again(held: Held, error: Exception, *, seconds: float) -> None:
     tries = held.run.attempts + 1
     words = f"{_words(error)} Tried {tries} time{'s' if tries > 1 else ''}; again in {seconds:.0f} s."
     due = timezone.now() + dt.timedelta(seconds=seconds)
-    write(held, {"status": PENDING, "due_at": due, **FREE, "attempts": tries}, [line(words, held.at, level="warning")])
+    fields = {"status": PENDING, "due_at": due, **FREE, "attempts": tries}
+    facts: Facts = [line(words, held.at, level="warning")]
+    if held.kept is None:
+        return write(held, fields, facts)
+    checkpoint = entries.where_it_stands(held)  # who tries again starts from here, not from the last one that was written
+    return write(held, {**fields, **tracing.untraced(held, checkpoint, told=0)}, [*facts, created(checkpoint)], checkpoint)
 
 
 def _words(error: Exception) -> str:
@@ -142,8 +154,18 @@ def failed(held: Held, error: Exception) -> None:
     words = _words(error)
     fields = {"status": FAILED, "error": words, "failure_code": code, "ended_at": timezone.now(), **FREE}
     state = None if isinstance(error, store.CheckpointDamaged) else held.state
-    facts, checkpoint = entries.failure(held.run, held.head, state, code=code, words=words)
+    facts, checkpoint = entries.failure(held.run, held.head, state, code=code, words=words, written=held.written)
     _end(held, fields, facts, checkpoint, words=words)
+
+
+def damaged(held: Held, error: store.CheckpointDamaged) -> None:
+    """The state cannot be loaded: an incident, and a retry goes on from the last good ancestor, where there is one; never a fresh start."""
+    found = damage.last_good(held.run, held.head)
+    if found is None:
+        return failed(held, error)
+    fields = {"status": FAILED, "error": found.words, "failure_code": FailureCode.INCIDENT, "ended_at": timezone.now(), **FREE}
+    facts, checkpoint = damage.incident(held.run, found)
+    return _end(held, fields, facts, checkpoint, words=found.words)
 
 
 def _end(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None, *, words: str) -> None:
@@ -193,5 +215,5 @@ def lost(held: Held) -> LeaseLost:
 def _completed(held: Held) -> list[Fact]:
     """That the step is done; what gathered said so when its children began."""
     if held.joining:
-        return []
-    return [(EventKind.STEP_COMPLETED, {"step": held.at, **({"skipped": True} if held.passing_over else {})})]
+        return [*held.noted]
+    return [*held.noted, (EventKind.STEP_COMPLETED, {"step": held.at, **({"skipped": True} if held.passing_over else {})})]

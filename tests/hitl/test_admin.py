@@ -12,12 +12,14 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils.html import escape
 
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from hitl import services
+from hitl import erasure, services
 from hitl.models import ApiToken, Decision, Via
 from runs import definitions
+from runs.frequency import PROMISES
 from runs.models import Pause, Repository, Run, Template
 from tests.conftest import drive, fresh, kinds, pause_of
 from tests.runs.repositories import make_repository
@@ -92,6 +94,7 @@ def one_of_each(paused, root, ana):
     Repository.objects.create(name="one", url="/somewhere")
     services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
     drive(paused)
+    erasure.erase(Thread.objects.create(owner=ana).pk, by="root", reason="x")
 
 
 # Looking
@@ -570,3 +573,19 @@ def test_a_superuser_makes_people(desk):
     fields = {"username": "new", "usable_password": "true", "password1": password, "password2": password}
     assert desk.post(reverse("admin:auth_user_add"), fields).status_code == 302
     assert User.objects.get(username="new").check_password(password)
+
+
+def test_an_operator_sets_how_often_and_how_long_and_reads_what_then_holds(templates, desk):
+    """S0-65."""
+    template = definitions.current("writing-quick")
+    address = reverse("admin:runs_template_change", args=[template.pk])
+    text = desk.get(address).content.decode()
+    assert all(escape(words) in text for words in PROMISES.values())
+    form = {
+        "title": template.title, "description": "", "steps": json.dumps(template.steps), "input_schema": "{}", "frequency": "failure",
+        "retention": '{"days": 30, "count": null}', "size_budget": "1000000",
+    }  # fmt: skip
+    assert desk.post(address, {**form, "retention": '{"days": -1}'}).status_code == 200, "refused, with the form"
+    assert desk.post(address, form).status_code == 302
+    saved = definitions.current("writing-quick")
+    assert (saved.frequency, saved.retention, saved.size_budget) == ("failure", {"days": 30, "count": None}, 1_000_000)

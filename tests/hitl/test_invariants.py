@@ -482,7 +482,7 @@ def test_a_breach_is_named_with_its_rows_and_ends_with_one(paused):
     code, text = command()
     assert code == 1
     [line] = [line for line in text.splitlines() if "BROKEN" in line]
-    sentence = "(A thread's log holds each number from 1 to its last, once.)"
+    sentence = "(A thread's log holds each number from its first that is kept to its last, once.)"
     assert " ".join(line.split()) == f"P9 log_with_gaps BROKEN 1: {paused.thread.shown_id} {sentence}"
     assert text.splitlines()[-1].endswith("1 of them broken.")
 

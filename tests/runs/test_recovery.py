@@ -117,20 +117,20 @@ def test_a_damaged_checkpoint_fails_the_run_loudly(paused, ana, body):
     """C24: no silent fresh start, and no empty state is written over what was there."""
     services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
     damage_head(paused, body)
-    head, count = fresh(paused).thread.head_id, Checkpoint.objects.count()
+    head = fresh(paused).thread.head_id
     order = drive(paused)
-    assert (order.status, order.latest_run.failure_code) == ("failed", "checkpoint_damaged")
+    assert (order.status, order.latest_run.failure_code) == ("failed", "incident")
     assert "does not match its digest" in order.latest_run.error
-    assert kinds(order)[-1] == "run_failed"
-    assert (order.thread.head_id, Checkpoint.objects.count()) == (head, count)
+    assert kinds(order)[-2:] == ["run_failed", "checkpoint_created"]
+    assert Checkpoint.objects.get(parent=head).metadata["restored_from"], "what comes next is said: tests/runs/test_damage.py"
     assert [step for step, _ in steps.CALLS] == ["planning"]
 
 
 def test_a_retry_from_a_damaged_checkpoint_is_refused_as_loudly(paused, ana):
     """C24."""
     services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
-    damage_head(paused)
-    drive(paused)
+    Checkpoint.objects.update(body={})  # no ancestor is good
+    assert drive(paused).latest_run.failure_code == "checkpoint_damaged"
     before = rows()
     with pytest.raises(store.CheckpointDamaged):
         runs.retry(paused.pk, by=ana)

@@ -30,7 +30,7 @@ def any_head(apps, editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("checkpoints", "0003_one_index_each")]
+    dependencies = [("checkpoints", "0007_forensics")]
 
     operations = [
         migrations.AddConstraint(

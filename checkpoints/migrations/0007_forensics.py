@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('checkpoints', '0004_langgraph'),
+        ('checkpoints', '0006_secrets'),
     ]
 
     operations = [

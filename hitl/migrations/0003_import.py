@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('checkpoints', '0006_secrets'),
-        ('hitl', '0001_initial'),
+        ('hitl', '0002_erasure'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

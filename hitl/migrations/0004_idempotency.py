@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('hitl', '0001_initial'),
+        ('hitl', '0003_import'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

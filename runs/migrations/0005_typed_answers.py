@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('runs', '0002_child_runs'),
+        ('runs', '0004_keeping'),
     ]
 
     operations = [

@@ -1,0 +1,194 @@
+"""The round of keeping: drop what is old thread by thread, then mark what is referred to, then free what is not; then rest.
+
+It goes on where it stopped, in pieces, by whoever finds it due: the sweep gives it a moment each time, `manage.py prune` does all of it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import time
+import uuid
+from collections.abc import Iterator
+
+from django.db import DEFAULT_DB_ALIAS, IntegrityError, transaction
+from django.utils import timezone
+
+from checkpoints import collecting, ids, keeping
+from checkpoints.chores import Claim, ClaimLost, claim
+from checkpoints.keeping import Policy, Rules, Tally
+from checkpoints.models import Mark, Thread
+
+logger = logging.getLogger(__name__)
+
+NAME = "keeping"
+THREADS = 100
+"""Threads whose policies are looked up at once."""
+
+
+class Busy(Exception):
+    """Another process is dropping what is old at this moment."""
+
+    code = "keeping_busy"
+
+
+def tend(rules: Rules, *, seconds: float, every: dt.timedelta, now: dt.datetime) -> Tally:
+    """Do what can be done of a round in some seconds, if one is due; the next begins `every` after this one's end."""
+    held = claim(NAME, now=now)
+    return Tally() if held is None else _work(held, rules, until=time.monotonic() + seconds, every=every, now=now)
+
+
+def whole(rules: Rules, *, every: dt.timedelta, now: dt.datetime) -> Tally:
+    """A whole round from its beginning. Raises Busy."""
+    held = claim(NAME, now=now, early=True)
+    if held is None:
+        raise Busy("Another process drops what is old at this moment; nothing was done. Try again in a minute.")
+    held.place = {}
+    return _work(held, rules, until=float("inf"), every=every, now=now)
+
+
+def _work(held: Claim, rules: Rules, *, until: float, every: dt.timedelta, now: dt.datetime) -> Tally:
+    tally, ended = Tally(), False
+    try:
+        for part in _round(held, rules, now):
+            tally += part
+            if time.monotonic() > until:
+                break
+        else:
+            ended, held.place = True, {}
+    except ClaimLost:
+        return tally
+    held.release(due_at=timezone.now() + every if ended else now)
+    return tally
+
+
+def _round(held: Claim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
+    """Pieces of a round from where it stands; each leaves its place in the claim."""
+    place = held.place
+    if place.get("phase", "drop") == "drop":
+        yield from _drop(held, rules, now)
+        _begin_marking(held)
+    if place["phase"] == "mark":
+        yield from _mark(held, rules)
+        place |= {"phase": "free", "kind": "chunks", "cursor": ""}
+    yield from _free(held)
+    with transaction.atomic(durable=True):
+        held.hold()
+        Mark.objects.all()._raw_delete(using=DEFAULT_DB_ALIAS)
+
+
+def _threads(after: str) -> list[uuid.UUID]:
+    threads = Thread.objects.order_by("pk").values_list("pk", flat=True)
+    return list((threads.filter(pk__gt=after) if after else threads)[:THREADS])
+
+
+def _drop(held: Claim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
+    place = held.place
+    place.setdefault("cursor", "")
+    while threads := _threads(place["cursor"]):
+        policies = rules.policies(threads)
+        for thread_id in threads:
+            try:
+                yield from _drop_of(held, thread_id, policies[thread_id], rules, now)
+            except IntegrityError as error:  # somebody began to need one of its rows just then; another round looks again
+                logger.warning("nothing was dropped of %s this time: %s", ids.show(Thread.PREFIX, thread_id), error)
+            place["cursor"] = str(thread_id)
+            yield Tally()
+
+
+def _drop_of(held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
+    going = keeping.droppable(thread_id, policy, rules, now=now)
+    after: str | None = "" if going.exists() else None
+    while after is not None:
+        tally, after = keeping.drop_checkpoints(thread_id, going, hold=held.hold, after=after)
+        yield tally
+    events = keeping.droppable_events(thread_id, policy, rules, now=now)
+    while (dropped := keeping.drop_events(thread_id, events, hold=held.hold)).rows:
+        yield dropped
+    memos = keeping.droppable_memos(thread_id, policy, rules, now=now)
+    while (dropped := keeping.drop_memos(memos, hold=held.hold)).rows:
+        yield dropped
+
+
+def _begin_marking(held: Claim) -> None:
+    with transaction.atomic(durable=True):
+        held.place.clear()
+        held.place.update({"phase": "mark", "source": 0, "cursor": "", "since": timezone.now().isoformat()})
+        held.hold()
+        Mark.objects.all()._raw_delete(using=DEFAULT_DB_ALIAS)  # of a round that did not end
+
+
+def _mark(held: Claim, rules: Rules, *, skip: int = 0) -> Iterator[Tally]:
+    """Mark what the sources refer to, but for the first `skip` of them."""
+    place = held.place
+    place["source"] = max(place["source"], skip)
+    sources = (collecting.checkpoints, *rules.sources)
+    while place["source"] < len(sources):
+        digests, cursor = sources[place["source"]](place["cursor"], collecting.PAGE)
+        place["cursor"] = cursor
+        if not cursor:
+            place["source"] += 1
+        with transaction.atomic(durable=True):
+            held.hold()
+            collecting.mark(digests)
+        yield Tally()
+
+
+def _free(held: Claim) -> Iterator[Tally]:
+    place = held.place
+    since = dt.datetime.fromisoformat(place["since"])
+    while place["kind"]:
+        kind = collecting.KINDS[place["kind"]]
+        keys, after = collecting.next_unmarked(kind, place["cursor"], since=since)
+        if not keys:
+            place |= {"kind": "blobs" if place["kind"] == "chunks" else "", "cursor": ""}
+            continue
+        tally, place["cursor"] = Tally(), after
+        with transaction.atomic(durable=True):
+            held.hold()
+            tally.add(place["kind"], *collecting.remove(kind, keys, since=since))
+        yield tally
+
+
+def report(rules: Rules, *, now: dt.datetime) -> Tally:
+    """What `whole` would drop, without dropping it; marks are its scratch paper. Raises Busy."""
+    held = claim(NAME, now=now, early=True)
+    if held is None:
+        raise Busy("Another process drops what is old at this moment; nothing was looked at. Try again in a minute.")
+    tally, since = Tally(), timezone.now()
+    held.place = {}
+    _begin_marking(held)
+    after = ""
+    while threads := _threads(after):
+        policies = rules.policies(threads)
+        for thread_id in threads:
+            tally += _look(held, thread_id, policies[thread_id], rules, now)
+        after = str(threads[-1])
+    for _ in _mark(held, rules, skip=1):
+        pass
+    for name, kind in collecting.KINDS.items():
+        tally.add(name, *collecting.weigh(collecting.unmarked(kind, since=since)))
+    _begin_marking(held)
+    held.place = {}
+    held.release(due_at=now)
+    return tally
+
+
+def _look(held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, now: dt.datetime) -> Tally:
+    """What would go of a thread; what its other checkpoints refer to is marked."""
+    tally = Tally()
+    going = keeping.droppable(thread_id, policy, rules, now=now)
+    keys = set(going.values_list("pk", flat=True))
+    tally.add("checkpoints", len(keys), sum(keeping.weight(going.order_by(), column) for column in ("body", "metadata")))
+    events = keeping.droppable_events(thread_id, policy, rules, now=now).order_by()
+    tally.add("events", events.count(), keeping.weight(events, "data"))
+    memos = keeping.droppable_memos(thread_id, policy, rules, now=now)
+    tally.add("memos", memos.count(), keeping.weight(memos, "value"))
+    cursor = ""
+    while True:
+        digests, cursor = collecting.checkpoints(cursor, collecting.PAGE, thread_id=thread_id, without=keys)
+        with transaction.atomic(durable=True):
+            held.hold()
+            collecting.mark(digests)
+        if not cursor:
+            return tally

@@ -1,0 +1,45 @@
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from checkpoints import ids
+from checkpoints.models import Thread
+from checkpoints.verifying import Check
+
+
+class Command(BaseCommand):
+    help = "Compute the digests of all checkpoints, blobs and chunks again, and name what was changed. Reads only; exits with 1 on damage."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--thread", help="only this thread (thr_…), and the blobs it refers to")
+        parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        check = Check(self._thread(options["thread"]))
+        found = []
+        for damage in check.damaged():
+            found.append(damage)
+            if not options["json"]:
+                self.stdout.write(f"{damage.kind} {damage.id}: {damage.words}")
+        looked_at = {kind: check.looked_at[kind] for kind in ("checkpoints", "chunks", "blobs")}
+        if options["json"]:
+            self.stdout.write(json.dumps({"ok": not found, "checked": looked_at, "damaged": [asdict(one) for one in found]}, indent=2))
+        else:
+            words = ", ".join(f"{count} {kind}" for kind, count in looked_at.items())
+            self.stdout.write(f"Checked {words}: {f'{len(found)} damaged.' if found else 'all as they were written.'}")
+        if found:
+            sys.exit(1)
+
+    def _thread(self, shown: str | None) -> Any:
+        if shown is None:
+            return None
+        try:
+            key = ids.parse(Thread.PREFIX, shown)
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+        if not Thread.objects.filter(pk=key).exists():
+            raise CommandError(f"There is no thread {shown}.")
+        return key

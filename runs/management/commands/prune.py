@@ -1,0 +1,34 @@
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from checkpoints.housekeeping import Busy
+from runs import keeping
+
+KINDS = ("checkpoints", "events", "memos", "chunks", "blobs")
+
+
+class Command(BaseCommand):
+    help = "Drop what is older or more than the templates and settings keep. The sweep does the same bit by bit; this does all of it now."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--dry-run", action="store_true", help="only say what would go")
+        parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        dry = options["dry_run"]
+        try:
+            tally = keeping.prune(now=timezone.now(), dry_run=dry)
+        except Busy as error:
+            raise CommandError(str(error)) from error
+        found = {kind: {"rows": tally.rows[kind], "bytes": tally.bytes[kind]} for kind in KINDS}
+        if options["json"]:
+            self.stdout.write(json.dumps({"dry_run": dry, "dropped": found, "rebased": tally.rows["rebased"]}, indent=2))
+            return
+        for kind, one in found.items():
+            self.stdout.write(f"{kind:<12}{one['rows']:>10} rows {one['bytes']:>14} bytes")
+        if not dry:
+            self.stdout.write(f"{tally.rows['rebased']} checkpoints were written anew as whole states, since what they built on is gone.")
+        self.stdout.write("Nothing was dropped: this was a dry run." if dry else "Dropped.")
