@@ -21,11 +21,11 @@ from django.contrib.auth.models import User
 from bench.growth import wal
 from bench.workload import figure
 
-STEPS = 100
+STEPS = 60
 """Of one measurement."""
 AT = (0, 1_000)
 """Messages that are there before."""
-TURNS = 5
+TURNS = 3
 WORDS = [
     f"{left}{right}" for left in ("ka", "mo", "ru", "ti", "lo", "se", "va", "ne") for right in ("lin", "tor", "dash", "mek", "sul", "ban")
 ]
@@ -93,22 +93,22 @@ def compare(case: str, state: Any, savers: tuple[Any, Any], at: int, durability:
 
 
 def flat(state: Any, saver: Any) -> Iterator[dict[str, Any]]:
-    """With a delta channel: bytes late in a history against early."""
+    """With a delta channel: bytes late in a history against early, over two of its snapshots, after a first one."""
     graph = compile_graph(state, saver)
     early, late = [], []
     for _ in range(TURNS):
-        early.append(take(graph, 100, "async", steps=210)[1])
-        late.append(take(graph, 2_000, "async", steps=210)[1])
+        early.append(take(graph, 100, "async", steps=200, before=101)[1])
+        late.append(take(graph, 2_000, "async", steps=200, before=101)[1])
     floor, value = statistics.median(early), statistics.median(late)
     yield figure("WAL bytes per step: a delta channel at history 2000, against 100", value, "B", floor=floor, ratio=value / floor, bar=1.05)
 
 
-def take(graph: Any, at: int, durability: str, *, steps: int = STEPS) -> tuple[float, float]:
-    """Steps per second, and WAL bytes per step, with a thread of its own that holds `at` messages."""
+def take(graph: Any, at: int, durability: str, *, steps: int = STEPS, before: int = 1) -> tuple[float, float]:
+    """Steps per second, and WAL bytes per step, with a thread of its own that holds `at` messages and has made some steps before."""
     dice = random.Random(at)
-    config = {"configurable": {"thread_id": str(uuid.uuid4())}, "recursion_limit": steps * 2}
+    config = {"configurable": {"thread_id": str(uuid.uuid4())}, "recursion_limit": (steps + before) * 2}
     if at:
-        graph.invoke({"messages": [message(dice) for _ in range(at)], "left": 1}, config, durability=durability)
-    before, began = wal(), time.perf_counter()
+        graph.invoke({"messages": [message(dice) for _ in range(at)], "left": before}, config, durability=durability)
+    start, began = wal(), time.perf_counter()
     graph.invoke({"messages": [], "left": steps}, config, durability=durability)
-    return steps / (time.perf_counter() - began), (wal() - before) / steps
+    return steps / (time.perf_counter() - began), (wal() - start) / steps

@@ -73,6 +73,7 @@ class Worker:
 
     def submit(self, work: Callable[[], Result], kind: Kind, *, more: bool = False) -> Future[Result]:
         job = Job(work, kind, more)
+        job.future.set_running_or_notify_cancel()  # from now on: who is cancelled while waiting leaves a job that is done all the same
         with self._wake:
             self._jobs.append(job)
             if self._serving:

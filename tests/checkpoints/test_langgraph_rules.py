@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import pickle
 import subprocess
@@ -275,6 +276,20 @@ def test_a_bad_write_fails_alone(saver):
     with pytest.raises(ZeroDivisionError):
         bad.result(10)
     assert len(list(saver.list(None))) == 3
+
+
+async def test_who_stops_waiting_stops_nobody_else(saver):
+    """A cancelled task leaves a write that is done all the same, and a worker that goes on."""
+    held = threading.Event()
+    blocked = saver._worker.submit(held.wait, worker.Kind.READ)
+    task = asyncio.create_task(saver.aput(config(), generate_checkpoint(), generate_metadata(), {}))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    held.set()
+    await asyncio.wrap_future(blocked)
+    assert await saver.aget_tuple(config()) is not None
 
 
 def test_many_writers_of_one_new_thread(owner):
