@@ -14,7 +14,8 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.run import install_missing, postgresql, redis
+from tests.run import install_missing
+from tests.servers import postgresql, redis
 
 BENCHES = ("commit_floor", "steps", "pause_resume", "growth")
 

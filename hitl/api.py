@@ -42,6 +42,10 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     status = serializers.SerializerMethodField(help_text="active or resolved")
     state = serializers.CharField(source="status", help_text="open, answered, cancelled or expired")
     answers = serializers.SerializerMethodField(help_text="What may be answered now.")
+    required_inputs = serializers.DictField(help_text="JSON Schema of the `input` that comes with an answer; {} where words are enough.")
+    known = serializers.DictField(help_text="What is known of it already.")
+    attempts = serializers.IntegerField(help_text="Answers whose input did not fit.")
+    refined = serializers.CharField(help_text="What was wrong with the last of them.")
     patch = serializers.SerializerMethodField(help_text="The unified diff under review; null where there is none.")
     created_at = serializers.DateTimeField(source="opened_at")
     updated_at = serializers.SerializerMethodField()
@@ -50,7 +54,8 @@ class PauseOut(serializers.ModelSerializer[Pause]):
         model = Pause
         fields: ClassVar = [
             "id", "agent_work_order_id", "run_id", "step", "pause_phase", "question", "pause_content", "patch", "facts", "effects",
-            "revision", "max_revisions", "content_digest", "answers", "status", "state", "pause_timestamp", "resume_timestamp",
+            "revision", "max_revisions", "content_digest", "answers", "required_inputs", "known", "attempts", "refined",
+            "status", "state", "pause_timestamp", "resume_timestamp",
             "user_decision", "user_feedback", "decided_by", "created_at", "updated_at",
         ]  # fmt: skip
 
@@ -107,6 +112,9 @@ class DecisionIn(serializers.Serializer[Any]):
     feedback = serializers.CharField(max_length=services.MAX_FEEDBACK, default="", allow_blank=True, help_text="Needed for revise.")
     revision = serializers.IntegerField(
         default=None, allow_null=True, min_value=1, max_value=2**31 - 1, help_text="The revision you saw; another one is answered 409."
+    )
+    input = serializers.JSONField(
+        default=None, help_text="The data that the question asks for: it must fit its required_inputs. 422 says what does not, per field."
     )
     pause_id = serializers.CharField(
         default=None, allow_null=True, max_length=40, help_text="The question you looked at; another one is answered 409."
@@ -188,6 +196,7 @@ class Resume(APIView):
             action=values["decision"],
             feedback=values["feedback"],
             revision=values["revision"],
+            payload=values["input"],
             pause_id=values["pause_id"],
         )
         return Response({"success": True})
@@ -289,6 +298,7 @@ class Decisions(APIView):
             via=Via.REST,
             feedback=values["feedback"],
             revision=values["revision"],
+            payload=values["input"],
         )
         return Response(DecisionOut(decision).data, status=201)
 

@@ -127,5 +127,24 @@ class ApiToken(models.Model):
         return hashlib.sha256(secret.encode()).hexdigest()
 
 
+class IdempotencyKey(models.Model):
+    """A key that a program named a request by, and what that was answered with; see `hitl.idempotency`."""
+
+    id = models.BigAutoField(primary_key=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", db_index=False)  # the constraint below has one
+    key = models.CharField(max_length=255)
+    request_digest = models.CharField(max_length=64, help_text="Of method, address and body.")
+    status = models.PositiveSmallIntegerField(null=True, help_text="Of the answer; null while the request is worked on.")
+    body = models.BinaryField(default=bytes)
+    content_type = models.CharField(max_length=100, blank=True)
+    made_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "key"], name="idempotency_key_once")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
 def ledger_name(team_id: int | None, owner_id: int) -> str:
     return f"team:{team_id}" if team_id else f"user:{owner_id}"

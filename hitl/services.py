@@ -11,18 +11,22 @@ from django.db import connection, transaction
 from django.utils import timezone
 from django.utils.formats import date_format
 
-from checkpoints import codec
+from checkpoints import codec, log
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
 from hitl.models import Decision, Ledger, Via, ledger_name
 from runs import services as runs
+from runs.engine.facts import asked
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.states import LIVE, PauseStatus
+from runs.workflows import schemas
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
 MAX_FEEDBACK = 20_000
+REFINED = 4_000
+"""Characters that are kept of what was wrong with an answer."""
 PAST = {APPROVE: "approved", REVISE: "sent back for revision", CANCEL: "cancelled"}
 
 
@@ -59,7 +63,8 @@ class RevisionMismatch(Exception):
 
     code = "revision_mismatch"
 
-    def __init__(self, pause: Pause) -> None:
+    def __init__(self, pause: Pause, seen: int | None = None) -> None:
+        self.seen = seen
         super().__init__(
             f"The question is at revision {pause.revision} by now. Look at the new content before you answer; nothing was decided."
         )
@@ -93,6 +98,7 @@ def decide(
     via: Via,
     feedback: str = "",
     revision: int | None = None,
+    payload: Any = None,
     update: Mapping[str, Any] | None = None,
 ) -> Decision:
     """Record a person's answer and let the run act on it.
@@ -100,31 +106,41 @@ def decide(
     Args:
         action: `approve`, `revise` (needs `feedback`), `cancel`, or one of the pause's own answers.
         revision: the revision that was looked at; None where the door addresses the open question itself.
-        update: joins the state by the workflow's reducers.
+        payload: the data that the pause asks for (`required_inputs`); it joins the state by the workflow's reducers.
+        update: joins the state too, unasked: the input of a run that was interrupted.
     Raises:
         NotFound: no such pause for this person.
-        AnswerInvalid: nothing written, the pause stays open.
+        AnswerInvalid: nothing decided, the pause stays open. Of a payload that does not fit, the pause keeps what was wrong.
         RevisionMismatch: the content changed; nothing written.
         AlreadyAnswered: another answer won, and is named; nothing written.
     """
     pause = next(iter(_by_id.get(by, pause_id)), None)
     if pause is None:
         raise NotFound("There is no such question.")
-    return _decide(pause, action=action, by=by, via=via, feedback=feedback, revision=revision, update=update)
+    return _decide(pause, action=action, by=by, via=via, feedback=feedback, revision=revision, payload=payload, update=update)
 
 
 def _decide(
-    pause: Pause, *, action: str, by: User, via: Via, feedback: str, revision: int | None, update: Mapping[str, Any] | None = None
+    pause: Pause,
+    *,
+    action: str,
+    by: User,
+    via: Via,
+    feedback: str,
+    revision: int | None,
+    payload: Any,
+    update: Mapping[str, Any] | None = None,
 ) -> Decision:
     """`decide` on a pause that was looked up for that person, `answerable`."""
     if pause.status != PauseStatus.OPEN:
         raise AlreadyAnswered(pause, _decision_of(pause))
     if revision is not None and revision != pause.revision:
-        raise RevisionMismatch(pause)
+        raise RevisionMismatch(pause, seen=revision)
     feedback = feedback.strip()
     _check(pause, action, feedback)
+    _check_payload(pause, action, payload, by=by)
     try:
-        return _record(pause, action=action, by=by, via=via, feedback=feedback, update=update)
+        return _record(pause, action=action, by=by, via=via, feedback=feedback, update=update if payload is None else payload)
     except (codec.NotJson, MergeFailed) as error:
         raise AnswerInvalid({"input": [str(error)]}) from error
     except AlreadyAnswered:
@@ -148,6 +164,31 @@ def _check(pause: Pause, action: str, feedback: str) -> None:
         raise AnswerInvalid(
             {"decision": [f"This was sent back {pause.max_revisions} times already. Approve it or cancel."]}, code="revisions_exhausted"
         )
+
+
+def _check_payload(pause: Pause, action: str, payload: Any, *, by: User) -> None:
+    """Raise AnswerInvalid where the data that comes with an answer is not what is asked for."""
+    wanted = bool(pause.required_inputs) and action not in {REVISE, CANCEL}
+    if not wanted and payload is not None:
+        words = f"The answer {action!r} takes no data." if pause.required_inputs else "This question asks for no data."
+        raise AnswerInvalid({"input": [f"{words} Answer again without it."]}, code="input_unexpected")
+    if not wanted:
+        return
+    errors = schemas.validate_resume_payload(pause.required_inputs, {} if payload is None else payload)
+    if not errors and codec.holds_unreadable(payload):
+        errors = {"": ["The answer holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."]}
+    if errors:
+        _ask_refined(pause, errors, by=by)
+        raise AnswerInvalid({f"input.{field}" if field else "input": words for field, words in errors.items()}, code="input_invalid")
+
+
+@transaction.atomic(durable=True)
+def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: User) -> None:
+    """Count an answer that did not fit, and ask again in words that name what was wrong (S3-33). A question closed meanwhile stays so."""
+    words = " ".join(f"{field}: {text}" if field else text for field, texts in errors.items() for text in texts)[:REFINED]
+    if Pause.objects.open().filter(pk=pause.pk).update(attempts=F("attempts") + 1, refined=words):
+        pause.refresh_from_db(fields=["attempts", "refined"])
+        log.append(pause.run.thread_id, pause.run_id, [asked(pause, again=True, errors=dict(errors), answered_by=by.get_username())])
 
 
 @transaction.atomic(durable=True)
@@ -222,7 +263,15 @@ class SeveralQuestions(Exception):
 
 
 def answer_order(
-    order_id: uuid.UUID, *, action: str, by: User, via: Via, feedback: str = "", revision: int | None = None, pause_id: str | None = None
+    order_id: uuid.UUID,
+    *,
+    action: str,
+    by: User,
+    via: Via,
+    feedback: str = "",
+    revision: int | None = None,
+    payload: Any = None,
+    pause_id: str | None = None,
 ) -> Decision:
     """Answer the open question of a work order.
 
@@ -237,7 +286,7 @@ def answer_order(
     pause = next((one for one in pauses if one.shown_id == pause_id), pauses[0])
     if pause_id is not None and pause_id != pause.shown_id:
         raise RevisionMismatch(pause)
-    return _decide(pause, action=action, by=by, via=via, feedback=feedback, revision=revision)
+    return _decide(pause, action=action, by=by, via=via, feedback=feedback, revision=revision, payload=payload)
 
 
 def _nothing_to_answer(order: WorkOrder, pause_id: str | None) -> Exception:

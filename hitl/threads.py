@@ -12,20 +12,21 @@ from django.db import transaction
 from django.utils import timezone
 
 from checkpoints import log
-from checkpoints.models import Checkpoint, EventKind, Thread
+from checkpoints.models import Checkpoint, Thread
 from hitl.models import Decision, Via
 from hitl.services import AnswerInvalid, NotFound, NotPaused, SeveralQuestions, decide
 from runs import services as runs
 from runs import threads
+from runs.engine.facts import asked
 from runs.engine.interruptions import STOPS
 from runs.models import Pause, Run
 from runs.states import LIVE
 from runs.threads import Turn
+from runs.workflows.gate import ANSWER
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
 WORDS = {"APPROVE": APPROVE, "REJECT": CANCEL}
 """The exact messages that decide (C7, C16); any other text is the answer, or feedback for a revision."""
-ANSWER = "answer"
 TEXT_KEYS = ("input", "content")
 """Where an input object holds a person's message."""
 
@@ -73,6 +74,8 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
         decision = decide(pause.pk, action=APPROVE, by=by, via=via, update=given)
     elif given is None:
         return ask_again(pause)
+    elif pause.required_inputs and text not in WORDS:
+        decision = decide(pause.pk, action=ANSWER if ANSWER in pause.ways else APPROVE, by=by, via=via, payload=dict(given))
     elif text is None:
         raise AnswerInvalid({"input": ["Send the answer as text, under `input` or `content`."]})
     else:
@@ -86,8 +89,7 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
 @transaction.atomic(durable=True)
 def ask_again(pause: Pause) -> Said:
     """Tell those who watch once more what is asked (S0-73, S2-22)."""
-    asked = {"pause_id": pause.shown_id, "prompt": pause.question, "phase": pause.phase, "revision": pause.revision, "step": pause.step}
-    log.append(pause.run.thread_id, pause.run_id, [(EventKind.APPROVAL_REQUESTED, {**asked, "again": True})])
+    log.append(pause.run.thread_id, pause.run_id, [asked(pause, again=True)])
     return Said(run=pause.run, how="asked")
 
 

@@ -20,5 +20,6 @@ urlpatterns = [
     path("threads/<thr:thread_id>/cancel", threads.thread_cancel, name="thread_cancel"),
     path("pauses/<pse:pause_id>/decide", pauses.decide, name="decide"),
     path("pauses/<pse:pause_id>/cancel", pauses.pause_cancel, name="pause_cancel"),
+    path("pauses/<pse:pause_id>/changes", pauses.pause_changes, name="pause_changes"),
     path("pauses/<pse:pause_id>/patch", pauses.pause_patch, name="pause_patch"),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from typing import Any
 
 from billiard.process import active_children
@@ -15,6 +16,9 @@ from runs.engine import stopping
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
+LAST_SECONDS = 2.0
+"""What runs get to be handed back, and then what is left of the process gets to end by itself."""
+
 app = Celery("waystation", amqp="project.broker:Broker")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
@@ -23,10 +27,10 @@ app.autodiscover_tasks()
 @worker_shutting_down.connect
 def _let_go(how: str, **_: Any) -> None:
     """SIGTERM: runs are handed back at their next step boundary, and the worker ends when all are. Steps that are still at work after
-    `worker_soft_shutdown_timeout` seconds are ended with their processes; the sweep takes their runs back.
+    `worker_soft_shutdown_timeout` seconds are ended with their processes, and their runs handed back too.
 
     Celery's own soft shutdown would wait all of that time, in the signal's handler and before it says that it stops; so the wait is
-    here, beside a warm shutdown, and what follows it is Celery's cold one.
+    here, beside a warm shutdown.
     """
     stopping.stop()
     if how == "Warm":
@@ -36,11 +40,28 @@ def _let_go(how: str, **_: Any) -> None:
 
 
 def _end_now() -> None:
-    for child in active_children():
-        if child.pid is not None:
-            os.kill(child.pid, signal.SIGKILL)
-    app.conf.worker_soft_shutdown_timeout = 0  # it was waited
-    os.kill(os.getpid(), signal.SIGQUIT)
+    """End what is still at work: children of a prefork pool, or this process, whose threads nobody can end.
+
+    Celery's cold shutdown of a thread pool would wait for its threads, and so would the interpreter's own end. A step that looks at
+    `context.check` ends in the time given here, its subprocesses with it, since its run is another's by then.
+    """
+    children = [child.pid for child in active_children() if child.pid is not None]
+    giving = threading.Thread(target=_hand_back, args=([os.getpid(), *children],), daemon=True)
+    giving.start()
+    giving.join(LAST_SECONDS)
+    for pid in children:
+        os.kill(pid, signal.SIGKILL)
+    if children:
+        app.conf.worker_soft_shutdown_timeout = 0  # it was waited
+        os.kill(os.getpid(), signal.SIGQUIT)
+    time.sleep(LAST_SECONDS)
+    os._exit(os.EX_TEMPFAIL)
+
+
+def _hand_back(pids: list[int]) -> None:
+    from runs.tasks import hand_back  # here: Django is not ready when this module is imported
+
+    hand_back(pids)
 
 
 @worker_process_init.connect

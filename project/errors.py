@@ -11,7 +11,7 @@ from rest_framework.views import exception_handler as drf_handler
 
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged
-from hitl import services
+from hitl import revisions, services
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.services import InputInvalid, NothingToFork, OrdersStopped, PauseClosed, RepositoryNotFound
 from runs.states import RunEnded
@@ -71,7 +71,10 @@ def _extra(error: Exception) -> dict[str, Any]:
         case services.SeveralQuestions():
             return {"pause_ids": [pause.shown_id for pause in error.pauses]}
         case services.RevisionMismatch():
-            return {"pause_id": error.pause.shown_id, "revision": error.pause.revision, "pause_content": error.pause.content}
+            before = revisions.earlier(error.pause, error.seen) if error.seen else None
+            changes = revisions.changes_as_text(before, error.pause) if before else None
+            now = {"pause_id": error.pause.shown_id, "revision": error.pause.revision, "pause_content": error.pause.content}
+            return {**now, "changes": changes}
         case services.AlreadyAnswered(decision=decision) if decision is not None:
             return {
                 "decision": decision.action,

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-from referencing import Registry
-from referencing.exceptions import Unresolvable
-from referencing.jsonschema import DRAFT202012
 
 from checkpoints import codec
 from runs import policies
 from runs import workflows as workflows  # registers the step functions
 from runs.models import Definition, StepTemplate, Template
+from runs.workflows import schemas
 from runs.workflows.base import UnknownStep, find
 from runs.workflows.fingerprint import fingerprint
 from runs.workflows.flow import SUB_STEPS
@@ -226,20 +222,6 @@ def _check_texts(slug: str, fields: Mapping[str, Any]) -> None:
             raise TemplateInvalid({name: [f"{name} holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."]})
 
 
-def _references(schema: Any) -> Iterator[str]:
-    """Every `$ref` of a schema."""
-    parts = list(schema.values()) if isinstance(schema, dict) else schema if isinstance(schema, list) else []
-    if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
-        yield schema["$ref"]
-    for part in parts:
-        yield from _references(part)
-
-
-def validator(schema: Mapping[str, Any]) -> Draft202012Validator:
-    """A validator of work orders' input. Its registry is empty: a `$ref` never fetches anything."""
-    return Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER, registry=Registry())
-
-
 def _check_reducers(rules: Any) -> None:
     try:
         policies.check_reducers(rules)
@@ -249,12 +231,6 @@ def _check_reducers(rules: Any) -> None:
 
 def _check_schema(schema: Any) -> None:
     try:
-        Draft202012Validator.check_schema(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
-    except SchemaError as error:
-        raise TemplateInvalid({"input_schema": [f"No JSON Schema: {error.message}"]}) from error
-    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
-    for reference in _references(schema):
-        try:
-            resolver.lookup(reference)
-        except Unresolvable as error:
-            raise TemplateInvalid({"input_schema": [f"The reference {reference!r} leads nowhere inside this schema."]}) from error
+        schemas.check(schema)
+    except schemas.SchemaRefused as error:
+        raise TemplateInvalid({"input_schema": [f"No JSON Schema that can be used: {error}"]}) from error

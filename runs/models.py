@@ -382,9 +382,15 @@ class Pause(ids.Shown, models.Model):
     patch_digest = models.CharField(max_length=64, blank=True, help_text="The blob that holds the patch under review.")
     facts = JsonTextField(default=list, help_text="[label, value] pairs, in the order they are shown.")
     effects = JsonTextField(default=list)
-    content_digest = models.CharField(max_length=64, help_text="sha256 of content, patch and facts: what a decision is bound to.")
+    content_digest = models.CharField(
+        max_length=64, help_text="sha256 of content, patch, facts and what is asked for: what a decision is bound to."
+    )
     revision = models.PositiveIntegerField(default=1)
     max_revisions = models.PositiveIntegerField(default=3, help_text="How often the step may be sent back.")
+    required_inputs = JsonTextField(default=dict, help_text="JSON Schema of what comes with the answer; {} where words are enough.")
+    known = JsonTextField(default=dict, help_text="What the form begins with.")
+    attempts = models.PositiveIntegerField(default=0, help_text="Answers that did not fit required_inputs.")
+    refined = models.TextField(blank=True, help_text="What was wrong with the last of them, in words.")
     ways = JsonTextField(help_text="Answer → the step it leads to.")
     labels = JsonTextField(default=dict)
     opened_at = models.DateTimeField()

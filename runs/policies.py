@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 from checkpoints.reducers import REDUCERS
+from runs.workflows import schemas
 from runs.workflows.sequence import Retry
 
 SCHEMA = {
@@ -32,6 +33,7 @@ SCHEMA = {
         "queue": {"type": "string"},
         "interrupt_before": {"type": "boolean"},
         "interrupt_after": {"type": "boolean"},
+        "required_inputs": {"type": "object"},
     },
 }
 
@@ -53,6 +55,8 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
         _check_condition(named["skip_when"])
     if named.get("queue", "steps") not in settings.WAYSTATION_QUEUES:
         raise PolicyInvalid("queue", f"One of {', '.join(settings.WAYSTATION_QUEUES)}.")
+    if named.get("required_inputs"):
+        named["required_inputs"] = _wanted(named["required_inputs"])
     if "retry" in named:
         named["retry"] = _retry(named["retry"])
     return named
@@ -62,6 +66,13 @@ def check_reducers(rules: Any) -> None:
     """`{state key: reducer}`; raises PolicyInvalid."""
     if not isinstance(rules, dict) or not set(rules.values()) <= REDUCERS.keys():
         raise PolicyInvalid("reducers", f"An object of state keys, each with one of {', '.join(REDUCERS)}.")
+
+
+def _wanted(schema: Any) -> dict[str, Any]:
+    try:
+        return schemas.check_inputs(schema)
+    except schemas.SchemaRefused as error:
+        raise PolicyInvalid("required_inputs", str(error)) from error
 
 
 def _retry(given: Mapping[str, Any]) -> Retry:

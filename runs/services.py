@@ -11,7 +11,6 @@ from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from referencing.exceptions import Unresolvable
 
 from checkpoints import codec, live, log, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
@@ -25,7 +24,7 @@ from runs.models import Pause, Repository, Run, Template, WorkOrder
 from runs.states import FAILED, PAUSED, PENDING, RUNNING, PauseStatus, RunEnded
 from runs.steps.sources import check_source
 from runs.tasks import nudge_on_commit
-from runs.workflows import sequence
+from runs.workflows import schemas, sequence
 
 FIRST_STATE: Mapping[str, Any] = {"revision_feedback": "", "decided": {}}
 """What every thread's first run starts from, beside its input."""
@@ -100,7 +99,6 @@ def check_words(title: str, request: str) -> None:
 
 def check_input(template: Template, values: dict[str, Any]) -> None:
     """Raise InputInvalid where the values do not fit the template's input schema."""
-    errors: dict[str, list[str]] = {}
     try:
         codec.check(values, "input")
     except codec.NotJson as error:
@@ -108,13 +106,11 @@ def check_input(template: Template, values: dict[str, Any]) -> None:
     if codec.holds_unreadable(values):
         raise InputInvalid({"input": ["The input holds characters that cannot be shown: a NUL, or bytes that are no UTF-8."]})
     try:
-        for found in definitions.validator(template.input_schema).iter_errors(values):
-            field = ".".join(str(part) for part in found.absolute_path) or "input"
-            errors.setdefault(field, []).append(found.message[:300])
-    except Unresolvable as error:
-        raise InputInvalid({"input": [f"The template's input schema refers to something that is not there: {error}"[:300]]}) from error
+        errors = schemas.validate_resume_payload(schemas.check(template.input_schema), values)
+    except schemas.SchemaRefused as error:
+        raise InputInvalid({"input": [f"The template's input schema cannot be used: {error}"[:300]]}) from error
     if errors:
-        raise InputInvalid(errors)
+        raise InputInvalid({field or "input": words for field, words in errors.items()})
 
 
 def _check_repository(template: Template, url: str) -> str:

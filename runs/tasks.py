@@ -10,16 +10,18 @@ import queue as queues
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Any
 
 from celery import shared_task
 from celery.exceptions import Reject
 from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
+from kombu.exceptions import ChannelError
 
 from checkpoints import ids
-from runs.engine import recovery
+from runs.engine import lease, recovery
 from runs.engine.advance import advance
 from runs.engine.stopping import stopping
 from runs.workflows.sequence import DEFAULT_QUEUE
@@ -30,6 +32,10 @@ BREAKER_SECONDS = 10.0
 """After a failed send, do not try again for so long: the sweep finds the run, and nothing piles up while the broker is away."""
 WAITING = 1000
 """Messages that may wait for the sender; more of them are left to the sweep."""
+FULL = 500
+"""Messages in a queue that keep its workers busy until the next sweep."""
+AT_LEAST = 10
+"""Messages that a sweep sends to a full queue."""
 FLUSH_SECONDS = 1.0
 """What the end of a process waits for its last messages."""
 
@@ -51,7 +57,40 @@ def sweep() -> None:
     global _broken_until
     _broken_until = 0.0  # this message came, so the broker is back
     _check_connection()
-    for run_id, queue in recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS)):
+    wanted = recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS))
+    room = _room({queue for _, queue in wanted})
+    for run_id, queue in wanted:
+        room[queue] -= 1
+        if room[queue] >= 0:
+            send(run_id, queue)
+
+
+def _room(queues: Collection[str]) -> dict[str, int]:
+    """How many messages each queue may get from one sweep: workers that are behind would drown in the same ones sent again and again.
+
+    A few at any rate, so that a run whose message was lost waits no longer than those before it.
+    """
+    if not queues or time.monotonic() < _broken_until:
+        return dict.fromkeys(queues, 0)
+    try:
+        with advance_run.app.connection_for_write() as broker, broker.channel() as channel:
+            return {queue: max(FULL - _waiting_in(channel, queue), AT_LEAST) for queue in queues}
+    except Exception as error:  # noqa: BLE001  # as in `send`
+        _open_breaker()
+        logger.warning("could not ask the broker how much waits in it: %s", error)
+        return dict.fromkeys(queues, 0)
+
+
+def _waiting_in(channel: Any, queue: str) -> int:
+    try:
+        return int(channel.queue_declare(queue, passive=True).message_count)
+    except ChannelError:  # Redis knows no empty queue
+        return 0
+
+
+def hand_back(pids: Collection[int]) -> None:
+    """Give the runs of these processes, which end now, to other workers. May take seconds with a broker that hangs."""
+    for run_id, queue in recovery.hand_back([lease.owner(pid) for pid in pids], now=timezone.now()):
         send(run_id, queue)
 
 
@@ -66,14 +105,18 @@ def send(run_id: uuid.UUID, queue: str) -> None:
 
     Never raises: with the broker away, the sweep does it later. May take seconds with one that hangs.
     """
-    global _broken_until
     if time.monotonic() < _broken_until:
         return
     try:
         advance_run.apply_async((str(run_id),), queue=queue)
     except Exception as error:  # noqa: BLE001  # brokers raise their clients' own errors; the row is the truth, the message a hint
-        _broken_until = time.monotonic() + BREAKER_SECONDS
+        _open_breaker()
         logger.warning("could not send a message for %s, the sweep will find it: %s", ids.show("run", run_id), error)
+
+
+def _open_breaker() -> None:
+    global _broken_until
+    _broken_until = time.monotonic() + BREAKER_SECONDS
 
 
 def nudge(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE) -> None:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
+
+from tests.servers import find, postgresql, redis
 
 ROOT = Path(__file__).resolve().parent.parent
 NEEDED = {"postgresql": "postgres", "redis-server": "redis-server", "chromium": "chromium", "git": "git"}
@@ -60,84 +58,6 @@ def install_missing() -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["apt-get", "update", "-qq"], [*words.split(), "-y", "-qq"]):
         subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
-
-
-def find(program: str) -> str | None:
-    """A program on PATH, or in the folder where Debian keeps PostgreSQL's."""
-    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"))
-    return shutil.which(program) or (str(places[-1]) if places else None)
-
-
-@contextmanager
-def postgresql(folder: Path, *, durable: bool = False) -> Iterator[str]:
-    """A private server on a unix socket in `folder`; gives its DATABASE_URL. `durable` is for measuring: real commits."""
-    server = find("postgres")
-    assert server is not None
-    as_user: list[str] = []
-    folder.mkdir()
-    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-        shutil.chown(folder, "postgres", "postgres")
-        as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-    initdb = Path(server).with_name("initdb")
-    subprocess.run(
-        [*as_user, initdb, "-D", folder / "db", "-U", "waystation", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    # fsync=off: the files are thrown away after the run; what a power cut does is not tested here
-    settings = [
-        "-c",
-        f"fsync={'on' if durable else 'off'}",
-        "-c",
-        "listen_addresses=",
-        "-c",
-        f"unix_socket_directories={folder}",
-        "-c",
-        "max_connections=300",
-    ]
-    with (folder.parent / "postgresql.log").open("wb") as log:
-        process = subprocess.Popen([*as_user, server, "-D", folder / "db", *settings], stderr=log)
-    try:
-        wait_for(lambda: (folder / ".s.PGSQL.5432").exists(), "PostgreSQL", process)
-        yield f"postgresql://waystation@/postgres?host={folder}"
-    finally:
-        process.send_signal(signal.SIGINT)  # fast: without waiting for those still connected
-        process.wait(20)
-
-
-@contextmanager
-def redis(folder: Path) -> Iterator[str]:
-    """A private server on a free port of the loopback; gives its URL."""
-    port = free_port()
-    process = subprocess.Popen(
-        ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder],
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        wait_for(lambda: answers(port), "Redis", process)
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def wait_for(ready: object, name: str, process: subprocess.Popen[bytes], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not (callable(ready) and ready()):
-        if process.poll() is not None or time.monotonic() > end:
-            sys.exit(f"{name} did not start.")
-        time.sleep(0.05)
 
 
 if __name__ == "__main__":

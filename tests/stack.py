@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.run import free_port
+from tests.servers import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 QUEUES = "control,steps,agents"
@@ -79,8 +79,9 @@ class Stack:
         self.wait_for_web()
         return process
 
-    def worker(self, name: str = "worker", *, queues: str = QUEUES, concurrency: int = 2) -> subprocess.Popen[bytes]:
+    def worker(self, name: str = "worker", *, queues: str = QUEUES, concurrency: int = 2, pool: str = "prefork") -> subprocess.Popen[bytes]:
         options = [
+            f"--pool={pool}",
             f"--concurrency={concurrency}",
             f"--queues={queues}",
             "--without-gossip",

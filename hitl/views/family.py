@@ -12,9 +12,10 @@ from django.urls import reverse
 
 from checkpoints import store
 from checkpoints.models import Blob, Event, EventKind
-from hitl import patches
+from hitl import patches, revisions
 from hitl.forms import DecisionForm
 from hitl.models import Decision
+from hitl.schema_form import SchemaForm
 from hitl.views.common import home_of, place_of
 from runs.models import Definition, Pause, Run
 from runs.states import LIVE, PAUSED, PENDING, RUNNING
@@ -129,22 +130,31 @@ def choose(pauses: Sequence[Pause], wanted: str) -> tuple[Pause | None, str]:
 
 
 def card_of(
-    pauses: Sequence[Pause], wanted: str, *, form: DecisionForm | None = None, answered: Pause | None = None, problem: str = ""
+    pauses: Sequence[Pause],
+    wanted: str,
+    *,
+    form: DecisionForm | None = None,
+    inputs: SchemaForm | None = None,
+    answered: Pause | None = None,
+    problem: str = "",
 ) -> dict[str, Any]:
     """What the pause card shows.
 
     Args:
         wanted: shown id of the question that the address names, or "".
-        form, answered: what was typed, and for which question: it is shown on no other run's card.
+        form, inputs, answered: what was typed, and for which question: it is shown on no other run's card.
     """
     pause, gone = choose(pauses, wanted)
     if pause is None:
         return {"pause": None, "form": DecisionForm(), "problem": problem or gone, "others": []}
     files, hidden, damage = _patch_of(pause)
-    mine = form if answered is None or answered.run_id == pause.run_id else None
+    same = answered is None or answered.run_id == pause.run_id
+    wanted_inputs = SchemaForm(pause.required_inputs, initial=pause.known) if pause.required_inputs else None
     return {
         "pause": pause,
-        "form": mine or DecisionForm(),
+        "form": (form if same else None) or DecisionForm(),
+        **_changes(pause),
+        "inputs": (inputs if same and pause == answered else None) or wanted_inputs,
         "problem": problem or damage or gone,
         "files": files,
         "hidden_lines": hidden,
@@ -157,6 +167,12 @@ def card_of(
         "others": [(one, whose(one.run), place_of(one)) for one in pauses if one.pk != pause.pk],
         "chosen": pause.shown_id if pause.shown_id == wanted else "",
     }
+
+
+def _changes(pause: Pause) -> dict[str, Any]:
+    """What this revision changed against the one before."""
+    before = revisions.earlier(pause) if pause.revision > 1 else None
+    return {"before": before, "changes": revisions.changes(before, pause) if before else []}
 
 
 def whose(run: Run) -> str:

@@ -12,13 +12,15 @@ from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints import store
 from checkpoints.models import Blob
-from hitl import services
+from hitl import revisions, services
 from hitl.forms import DecisionForm
 from hitl.models import Via
+from hitl.schema_form import SchemaForm
 from hitl.views import family, orders, threads
-from hitl.views.common import home_of, person, root_of
+from hitl.views.common import home_of, person, place_of, root_of
 from runs.models import Pause
 from runs.states import PauseStatus
+from runs.workflows.sequence import CANCEL, REVISE
 
 
 @require_POST
@@ -27,8 +29,11 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     """Answer a question from its page; a second answer gets a calm page that names the first."""
     form = DecisionForm(request.POST)
     pause = _find(pause_id, request)
+    inputs = SchemaForm(pause.required_inputs, request.POST) if pause.required_inputs else None
+    if "change" in request.POST:  # a row more or less: nothing is decided
+        return _again(request, pause, 200, inputs=inputs)
     if not form.is_valid():
-        return _again(request, pause, 400, form=form, problem="Nothing was decided: the answer was incomplete.")
+        return _again(request, pause, 400, form=form, inputs=inputs, problem="Nothing was decided: the answer was incomplete.")
     try:
         services.decide(
             pause_id,
@@ -37,12 +42,22 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             via=Via.PAGE,
             feedback=form.cleaned_data["feedback"],
             revision=form.cleaned_data["revision"],
+            payload=inputs.payload if inputs and form.cleaned_data["action"] not in {REVISE, CANCEL} else None,
         )
     except services.AnswerInvalid as error:
-        return _again(request, pause, 422, form=form, problem=str(error))
+        return _again(request, pause, 422, form=form, inputs=inputs, problem=_shown_at_fields(error, inputs) or str(error))
     except (services.AlreadyAnswered, services.RevisionMismatch, store.CheckpointDamaged) as error:
         return _again(request, pause, 409, form=form, problem=str(error))
     return redirect(home_of(pause.run))
+
+
+def _shown_at_fields(error: services.AnswerInvalid, inputs: SchemaForm | None) -> str:
+    """What is said above the card where the fields of the form say the rest; "" where they say nothing."""
+    faults = {field.removeprefix("input").removeprefix("."): texts for field, texts in error.errors.items() if field.startswith("input")}
+    if inputs is None or not faults:
+        return ""
+    left = inputs.add_errors(faults)
+    return " ".join(["Nothing was decided; the question is still open. Look at the marked fields; what you typed is kept.", *left])
 
 
 def _again(request: HttpRequest, pause: Pause, status: int, **answer: Any) -> HttpResponse:
@@ -62,6 +77,26 @@ def pause_cancel(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     if pause.status != PauseStatus.OPEN:
         return redirect(home_of(pause.run))
     return render(request, "hitl/pause_cancel.html", {"pause": pause, "cancel": family.cancel_of(pause)})
+
+
+@require_safe
+@login_required
+def pause_changes(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    """What a revision changed against an earlier one: `?from=<revision>`, `?view=side` for both next to each other."""
+    pause = _find(pause_id, request)
+    wanted = request.GET.get("from", "")
+    before = revisions.earlier(pause, int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 6 else None)
+    if before is None:
+        raise Http404("There is no such earlier revision.")
+    context = {
+        "pause": pause,
+        "before": before,
+        "lines": revisions.changes(before, pause),
+        "others": range(1, pause.revision),
+        "side": request.GET.get("view") == "side",
+        "home": place_of(pause),
+    }
+    return render(request, "hitl/pause_changes.html", context)
 
 
 @require_safe

@@ -308,7 +308,7 @@ def _words(error: Exception) -> str:
         case services.SeveralQuestions():
             return "Several questions are open here, so a message alone cannot answer one. Nothing was sent; answer them on their cards."
         case InputInvalid():
-            return "Nothing was sent. " + " ".join(text for texts in error.errors.values() for text in texts)
+            return "Nothing was sent. " + " ".join(f"{field}: {text}" for field, texts in error.errors.items() for text in texts)
     return str(error)
 
 

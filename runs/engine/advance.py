@@ -18,7 +18,7 @@ from runs.engine.ending import Wake
 from runs.engine.stopping import stopping
 from runs.models import Run
 from runs.states import PENDING, LeaseLost
-from runs.workflows import sequence
+from runs.workflows import schemas, sequence
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, StepFailed, Stopped, find
 from runs.workflows.sequence import FrozenStep
 
@@ -158,8 +158,10 @@ def _checked(held: Held, outcome: Any) -> Outcome:
     match outcome:
         case Go(to=to):
             targets = [to]
-        case Ask(ways=ways):
+        case Ask(ways=ways, required_inputs=asked):
             targets = list(ways.values())
+            if asked:
+                schemas.check_inputs(asked)
         case Gather(to=to):
             children.check(_frozen(held), outcome, depth=held.run.depth)
             targets = [to]

@@ -73,8 +73,10 @@ def entry_of(definition: Definition, start: Start) -> Entry:
 def following(checkpoint: Checkpoint) -> str:
     """The step that a new run does next from a checkpoint; "" where nothing is left but to end.
 
-    Where it waited, for a person or for child runs, that is the step that made it wait.
+    Where it waited, for a person or for child runs, that is the step that made it wait. One of a cancelled run says only where it was.
     """
+    if checkpoint.status == CheckpointStatus.CANCELLED and checkpoint.parent is not None:
+        return following(checkpoint.parent)
     waits = checkpoint.status not in {CheckpointStatus.ACTIVE, CheckpointStatus.FAILED} or "gather" in checkpoint.metadata
     return checkpoint.next_step or (checkpoint.node_id if waits else "")
 

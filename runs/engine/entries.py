@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Max
 from django.utils import timezone
 
 from checkpoints import codec, reducers, store
@@ -12,7 +13,7 @@ from checkpoints.store import Entry
 from runs.engine.context import Held, loop_num
 from runs.engine.facts import CARRIED, Facts, created, line
 from runs.models import Pause, Run
-from runs.workflows import sequence
+from runs.workflows import schemas, sequence
 from runs.workflows.base import Ask, Commit, Report
 
 OUTPUTS = ("git_commit_count", "github_pull_request_url")
@@ -106,6 +107,8 @@ def failure(run: Run, head: Checkpoint, state: dict[str, Any] | None, *, code: s
 def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
     """The pause that a step opens."""
     shown = kept_report(outcome.report)
+    asked = schemas.check_inputs(outcome.required_inputs) if outcome.required_inputs else {}
+    bound = [shown["content"], shown["patch"], shown["facts"], *([asked] if asked else [])]
     return Pause(
         run=held.run,
         checkpoint=checkpoint,
@@ -116,13 +119,22 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
         patch_digest=shown["patch"],
         facts=shown["facts"],
         effects=shown["effects"],
-        content_digest=codec.digest(codec.encode([shown["content"], shown["patch"], shown["facts"]])),
-        revision=Pause.objects.filter(run=held.run, step=held.at, phase=outcome.phase).count() + 1,
+        content_digest=codec.digest(codec.encode(bound)),
+        required_inputs=asked,
+        known=dict(outcome.known),
+        revision=(_asked_before(held, outcome.phase) or 0) + 1,
         max_revisions=outcome.max_revisions,
         ways=dict(outcome.ways),
         labels=dict(outcome.labels),
         opened_at=timezone.now(),
     )
+
+
+def _asked_before(held: Held, phase: str) -> int | None:
+    """The revision that this run asked last; one that was asked again after a retry counts on."""
+    before = Pause.objects.filter(run=held.run, step=held.at, phase=phase)
+    found: int | None = before.aggregate(last=Max("revision"))["last"]
+    return found
 
 
 def kept_report(report: Report) -> dict[str, Any]:

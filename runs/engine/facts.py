@@ -38,11 +38,19 @@ def starting(head: Checkpoint) -> Facts:
     return [(EventKind.STEP_STARTED, {"step": name, "loop_num": loop_num(head, name)}), line(f"Executing step: {name}", name)]
 
 
+def asked(pause: Pause, **more: Any) -> Fact:
+    """The event that tells a question: for an approval (S0-22), or for data, with the schema of what is missing (S2-19, S3-8)."""
+    told = {"pause_id": pause.shown_id, "prompt": pause.question, "phase": pause.phase, "revision": pause.revision, "step": pause.step}
+    if pause.required_inputs:
+        wanted = {"required_inputs": pause.required_inputs, "attempts": pause.attempts, "refined": pause.refined}
+        return EventKind.AWAIT_HUMAN_INPUT, {**told, **wanted, **more}
+    return EventKind.APPROVAL_REQUESTED, {**told, **more}
+
+
 def asking(pause: Pause, checkpoint: Checkpoint) -> Facts:
     """The events of a question that opens (S0-30)."""
-    asked = {"pause_id": pause.shown_id, "prompt": pause.question, "phase": pause.phase, "revision": pause.revision, "step": pause.step}
     return [
-        (EventKind.APPROVAL_REQUESTED, asked),
+        asked(pause),
         created(checkpoint),
         (EventKind.RUN_PAUSED, {"pause_id": pause.shown_id, "phase": pause.phase}),
     ]

@@ -24,9 +24,9 @@ _held: dict[int, set[uuid.UUID]] = {}
 _guard = threading.Lock()
 
 
-def owner() -> str:
-    """This process, as the lease names it: for people who look for a stuck worker."""
-    return f"{socket.gethostname()}:{os.getpid()}"[:120]
+def owner(pid: int | None = None) -> str:
+    """A process of this host (this one), as the lease names it: for people who look for a stuck worker."""
+    return f"{socket.gethostname()}:{pid or os.getpid()}"[:120]
 
 
 def until(now: dt.datetime) -> dt.datetime:

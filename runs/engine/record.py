@@ -18,8 +18,9 @@ from runs.models import Pause, Run
 from runs.states import COMPLETED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, LeaseLost
 from runs.workflows import sequence
 from runs.workflows.base import Ask, Done, Go, StepFailed
+from runs.workflows.schemas import SchemaRefused
 
-KNOWN = (StepFailed, codec.NotJson, reducers.MergeFailed, store.CheckpointDamaged)
+KNOWN = (StepFailed, codec.NotJson, reducers.MergeFailed, store.CheckpointDamaged, SchemaRefused)
 """Errors whose words are for people, and that bring a code."""
 FREE: dict[str, Any] = {"lease_owner": "", "lease_until": None, "lost_attempts": 0, "attempts": 0}
 

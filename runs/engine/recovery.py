@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -13,10 +14,11 @@ from django.db.models import F
 from django.utils import timezone
 
 from checkpoints import log, store
-from checkpoints.models import Checkpoint, EventKind
+from checkpoints.models import Checkpoint
 from runs.engine import ending, entries
 from runs.engine.ending import Wake
-from runs.models import Run
+from runs.engine.facts import line
+from runs.models import Run, RunQuerySet
 from runs.states import FAILED, PENDING, RUNNING, FailureCode
 
 logger = logging.getLogger(__name__)
@@ -25,10 +27,12 @@ BATCH = 500
 
 
 def due_again(*, now: dt.datetime, patience: dt.timedelta) -> list[Wake]:
-    """Take lost runs back; give the runs that want a message, oldest first."""
-    back = take_back(now=now)
-    overdue = Run.objects.overdue(before=now - patience).order_by("due_at").values_list("pk", "queue")[:BATCH]
-    return list(dict.fromkeys([*back, *overdue]))
+    """Take lost runs back; give the runs that want a message: those first, then of each queue the oldest."""
+    wanted = dict.fromkeys(take_back(now=now))
+    overdue = Run.objects.overdue(before=now - patience)
+    for queue in overdue.order_by().values_list("queue", flat=True).distinct():
+        wanted |= dict.fromkeys(overdue.filter(queue=queue).order_by("due_at").values_list("pk", "queue")[:BATCH])
+    return list(wanted)
 
 
 def take_back(*, now: dt.datetime, everything: bool = False) -> list[Wake]:
@@ -41,20 +45,31 @@ def take_back(*, now: dt.datetime, everything: bool = False) -> list[Wake]:
     for run in running.select_related("thread__head", "parent").order_by("lease_until")[:BATCH]:
         if run.lost_attempts + 1 >= settings.WAYSTATION_LOST_ATTEMPTS:
             back += ending.undisturbed(partial(_incident, run))
-        elif _return(run, now=now):
-            back.append((run.pk, run.queue))
+        else:  # the lease seen names the claim that was lost: one renewed or moved meanwhile is left alone
+            lost = Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until)
+            back += _return(run, lost, "was lost", now=now, lost_attempts=F("lost_attempts") + 1)
+    return back
+
+
+def hand_back(owners: Collection[str], *, now: dt.datetime) -> list[Wake]:
+    """Make the runs that these processes hold pending again, because they end now; what they still write is refused.
+
+    It is no lost attempt: the step has done nothing wrong.
+    """
+    back: list[Wake] = []
+    for run in Run.objects.filter(status=RUNNING, lease_owner__in=owners):
+        back += _return(run, Run.objects.held(run.pk, run.epoch), "was stopped", now=now)
     return back
 
 
 @transaction.atomic(durable=True)
-def _return(run: Run, *, now: dt.datetime) -> bool:
-    """The epoch and the lease seen name the claim that was lost: one renewed or moved meanwhile is left alone."""
-    lost = Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until)
-    if not lost.move({RUNNING}, PENDING, due_at=now, lost_attempts=F("lost_attempts") + 1, lease_owner="", lease_until=None):
-        return False
-    line = {"message": f"The worker {run.lease_owner} was lost; another one takes over.", "level": "warning", "step": ""}
-    log.append(run.thread_id, run.pk, [(EventKind.LOG, line)])
-    return True
+def _return(run: Run, held: RunQuerySet, what: str, *, now: dt.datetime, **fields: Any) -> list[Wake]:
+    """Make the run pending where `held` still finds it; `what` became of its worker."""
+    if not held.move({RUNNING}, PENDING, due_at=now, lease_owner="", lease_until=None, **fields):
+        return []
+    words = line(f"The worker {run.lease_owner} {what}; another one takes over.", level="warning")
+    log.append(run.thread_id, run.pk, [words])
+    return [(run.pk, run.queue)]
 
 
 def _incident(run: Run) -> list[Wake]:

@@ -87,7 +87,13 @@ class Ask:
     """Button texts of answers beyond approve, revise and cancel."""
     max_revisions: int = 3
     phase: str = ""
-    """What the run is said to wait for, e.g. `awaiting_plan_approval`."""
+    """What the run is said to wait for, e.g. `awaiting_plan_approval`, or the reason that blocks it, e.g. `missing_supplier_data`."""
+    required_inputs: Mapping[str, Any] = field(default_factory=dict)
+    """JSON Schema (2020-12) of an object that comes with every answer but revise and cancel; empty where words are enough.
+
+    The card shows it as a form. What fits it joins the state by the workflow's reducers; what does not leaves the question open."""
+    known: Mapping[str, Any] = field(default_factory=dict)
+    """What the form begins with."""
     commit: Commit | None = None
 
 

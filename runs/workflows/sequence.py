@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, Report
 
@@ -64,6 +64,8 @@ class FrozenStep(TypedDict):
     max_loops: NotRequired[int]
     """How often the step may run in one run."""
     effects: NotRequired[list[str]]
+    required_inputs: NotRequired[dict[str, Any]]
+    """JSON Schema of what must come with the answer where the template pauses after this step."""
     queue: NotRequired[str]
     """Which workers take it: "steps" where it says nothing."""
     interrupt_before: NotRequired[bool]
@@ -153,6 +155,7 @@ def conclude(steps: Sequence[FrozenStep], name: str, outcome: Outcome) -> Outcom
             update=outcome.update,
             max_revisions=step["max_revisions"],
             phase=step["pause_phase"],
+            required_inputs=step.get("required_inputs", {}),
             commit=outcome.commit,
         )
     if not to:

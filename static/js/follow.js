@@ -47,7 +47,9 @@ function keepText(old, next) {
   }
 }
 
-const isSame = (old, next) => (old.dataset.key ? old.dataset.key === next.dataset.key : old.isEqualNode(next));
+/** A key that ends in `#` is a form that came back to who sent it: it is shown; what only looks again leaves it alone. */
+const base = ({ dataset }) => dataset.key.replace(/#$/, "");
+const isSame = (old, next) => (old.dataset.key ? !next.dataset.key?.endsWith("#") && base(old) === (next.dataset.key ?? "") : old.isEqualNode(next));
 
 function refreshSoon() {
   clearTimeout(timer);

@@ -485,7 +485,7 @@ def test_editing_a_template_makes_a_new_version_and_keeps_the_old_one(templates,
         ("steps", '[{"a": NaN}]', "cannot be kept"),
         ("steps", '[{"a": "\\u0000"}]', "cannot be kept"),
         ("steps", '{"a": 1}', "each an object"),
-        ("input_schema", '{"type": "nonsense"}', "No JSON Schema"),
+        ("input_schema", '{"type": "nonsense"}', "No JSON Schema that can be used"),
     ],
 )
 def test_a_template_that_cannot_be_saved_says_why_on_the_form(field, value, words, templates, desk):

@@ -15,6 +15,8 @@ from hitl.models import ApiToken, Decision, Via
 from runs.models import WorkOrder
 from tests.conftest import drive, fresh, pause_of
 from tests.databases import rows
+from tests.runs.test_children import ASKING, asked, sub, worked
+from tests.runs.test_children import crew as crew
 
 pytestmark = pytest.mark.django_db
 
@@ -182,3 +184,14 @@ def test_an_answer_to_a_question_that_is_no_longer_open_is_refused(paused, ana, 
     with pytest.raises(CommandError):
         call_command("workorder", action, paused.shown_id, "--pause", old.shown_id, user="ana")
     assert pause_of(paused).phase == "awaiting_implementation_review"
+
+
+def test_with_several_questions_open_the_shell_says_so_and_takes_one_by_name(crew, ana):
+    """S4-5, F3: child runs ask at the same time."""
+    order = worked(crew([sub("one", **ASKING), sub("two", **ASKING)], parallel=True))
+    before = rows()
+    with pytest.raises(CommandError, match="Several questions are open here"):
+        workorder("approve", order.shown_id)
+    assert rows() == before
+    workorder("approve", order.shown_id, "--pause", asked("two").shown_id)
+    assert Decision.objects.get().pause.run.child_name == "two"

@@ -52,6 +52,7 @@ KNOWN = {
     f"work-orders/<{ORDER}>/retry": Address({"POST"}, own=True),
     f"pauses/<{PAUSE}>/decide": Address({"POST"}, own=True, body=REPLY),
     f"pauses/<{PAUSE}>/patch": Address({"GET", "HEAD"}, own=True),
+    f"pauses/<{PAUSE}>/changes": Address({"GET", "HEAD"}, own=True),
     f"pauses/<{PAUSE}>/cancel": Address({"GET", "HEAD"}, own=True),
     "threads/": Address({"GET", "HEAD", "POST"}),
     f"threads/<{THREAD}>/": Address({"GET", "HEAD"}, own=True),
@@ -231,7 +232,7 @@ def test_what_needs_a_right_is_refused_to_whoever_lacks_it(real, path, who, requ
 
 
 @pytest.mark.parametrize("who", ["ana", "ben"])
-@pytest.mark.parametrize("path", [path for path in OWN if "GET" in KNOWN[path].methods and not path.endswith("patch")])
+@pytest.mark.parametrize("path", [path for path in OWN if "GET" in KNOWN[path].methods and not path.endswith(("patch", "changes"))])
 def test_owner_and_team_may_see(real, path, who, request):
     """C20."""
     assert browser(request.getfixturevalue(who)).get(real(path)).status_code == 200

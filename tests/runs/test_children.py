@@ -424,3 +424,43 @@ def test_a_child_that_asked_when_another_failed_asks_the_same_again_after_the_re
     assert order.status == "completed"
     assert [step for step, _ in steps.CALLS] == ["bad", "finish"]
     assert state_of(order)["said"] == ["asking", "bad"]
+
+
+def test_a_child_whose_answer_was_taken_when_another_failed_is_not_asked_again_after_the_retry(crew, ana):
+    """P5: the approval was its last step's, and no worker had yet taken note of it when the run ended."""
+    PLAYS["bad"] = fails
+    order = crew([sub("asking", **ASKING), sub("bad")], parallel=True)
+    first, second = advance(order.latest_run_id, budget=60)
+    advance(first[0], budget=60)
+    services.decide(asked("asking").pk, action="approve", by=ana, via=Via.REST)
+    advance(second[0], budget=60)
+    advance(order.latest_run_id, budget=60)
+    assert fresh(order).latest_run.failure_code == "child_failed"
+    PLAYS["bad"] = says("bad")
+    steps.CALLS.clear()
+    runs.retry(order.pk, by=ana)
+    order = worked(order)
+    assert not Pause.objects.open().exists()
+    assert [step for step, _ in steps.CALLS] == ["bad", "finish"]
+    assert state_of(order)["said"] == ["asking", "bad"]
+
+
+def test_a_question_that_is_asked_again_counts_its_revisions_on(crew, ana):
+    """F16: a revision number names one content, also across a retry; and the limit of revisions holds."""
+    PLAYS["bad"] = fails
+    order = crew([sub("asking", **ASKING, max_revisions=2), sub("bad")], parallel=True)
+    first, second = advance(order.latest_run_id, budget=60)
+    advance(first[0], budget=60)
+    services.decide(asked("asking").pk, action="revise", by=ana, via=Via.REST, feedback="louder")
+    advance(first[0], budget=60)
+    assert asked("asking").revision == 2
+    advance(second[0], budget=60)
+    advance(order.latest_run_id, budget=60)
+    PLAYS["bad"] = says("bad")
+    runs.retry(order.pk, by=ana)
+    work_off()
+    assert asked("asking").revision == 2
+    answer(asked("asking"), ana, "revise", "softer")
+    assert asked("asking").revision == 3
+    with pytest.raises(services.AnswerInvalid):
+        answer(asked("asking"), ana, "revise", "once more")

@@ -18,11 +18,11 @@ from hitl import services
 from hitl.models import Via
 from runs import services as runs
 from runs import tasks
-from runs.engine import stopping
+from runs.engine import lease, stopping
 from runs.models import Run
 from runs.states import PENDING, RUNNING
-from tests import steps
-from tests.conftest import fresh, pause_of
+from tests import claims, steps
+from tests.conftest import fresh, log_lines, pause_of
 from tests.stack import ROOT
 
 pytestmark = pytest.mark.django_db
@@ -232,6 +232,69 @@ def test_the_sweep_names_a_run_of_a_lost_worker_once(make_order, sent):
     Run.objects.filter(pk=order.latest_run_id).move({PENDING}, RUNNING, lease_until=long_ago, due_at=long_ago)
     tasks.sweep()
     assert sent == [str(order.latest_run_id)]
+
+
+def overdue_orders(make_order, number):
+    orders = [make_order() for _ in range(number)]
+    for minutes, order in enumerate(orders):
+        Run.objects.filter(pk=order.latest_run_id).update(due_at=timezone.now() - dt.timedelta(hours=1) + dt.timedelta(minutes=minutes))
+    return [str(order.latest_run_id) for order in orders]
+
+
+@pytest.mark.parametrize(("waiting", "expected"), [(0, 4), (2, 3), (5, 1), (100, 1)])
+def test_a_sweep_only_fills_up_the_queue_of_workers_that_are_behind(make_order, sent, monkeypatch, waiting, expected):
+    """F10, P3: the oldest go first, and a few at any rate; else each sweep would add the same messages to those that wait already."""
+    monkeypatch.setattr(tasks, "FULL", 5)
+    monkeypatch.setattr(tasks, "AT_LEAST", 1)
+    monkeypatch.setattr(tasks, "_waiting_in", lambda channel, queue: waiting)
+    runs = overdue_orders(make_order, 4)
+    tasks.sweep()
+    assert sent == runs[:expected]
+
+
+def test_a_sweep_counts_what_waits_in_the_broker(monkeypatch):
+    """On the embedded broker; an empty or unknown queue holds nothing."""
+    app = tasks.advance_run.app
+    monkeypatch.setattr(tasks, "_broken_until", 0.0)
+    with app.connection_for_write() as broker, broker.channel() as channel:
+        producer, queue = broker.Producer(channel), app.amqp.queues["agents"]
+        for number in range(3):
+            producer.publish({"number": number}, exchange=queue.exchange, routing_key=queue.routing_key, declare=[queue])
+        try:
+            assert tasks._room({"agents", "nobody's"}) == {"agents": tasks.FULL - 3, "nobody's": tasks.FULL}
+        finally:
+            queue(channel).purge()
+
+
+def test_a_sweep_that_cannot_ask_the_broker_leaves_it_alone_for_a_while(make_order, sent, monkeypatch):
+    overdue_orders(make_order, 1)
+    asked = []
+
+    def refuse(channel, queue):
+        asked.append(queue)
+        raise ConnectionError("no broker")
+
+    monkeypatch.setattr(tasks, "_waiting_in", refuse)
+    tasks.sweep()
+    tasks.sweep()
+    assert (sent, asked) == ([], ["steps"])
+
+
+def test_a_worker_that_ends_hands_its_runs_over_and_tells_others(make_order, sent):
+    """P3, F11: no lost attempt is counted, and what it still writes is refused; runs of other processes stay where they are."""
+    order, other = make_order(), make_order()
+    assert claims.claim(order.latest_run_id, now=timezone.now())
+    assert claims.claim(other.latest_run_id, now=timezone.now())
+    Run.objects.filter(pk=other.latest_run_id).update(lease_owner=lease.owner(1))
+    tasks.hand_back([os.getpid()])
+    assert sent == [str(order.latest_run_id)]
+    run = fresh(order).latest_run
+    assert (run.status, run.lost_attempts, run.lease_owner, run.lease_until) == ("pending", 0, "", None)
+    assert not Run.objects.held(run.pk, run.epoch).exists()
+    assert log_lines(order)[-1] == f"The worker {lease.owner()} was stopped; another one takes over."
+    assert fresh(other).latest_run.status == "running"
+    tasks.hand_back([os.getpid()])
+    assert len(sent) == 1
 
 
 def test_a_message_takes_the_run_as_far_as_it_goes(make_order, sent):

@@ -11,6 +11,7 @@ from django.utils import timezone
 from hitl import services
 from hitl.models import Via
 from runs import definitions, tasks
+from runs.engine import recovery
 from runs.models import Run
 from tests import steps
 from tests.conftest import drive, pause_of
@@ -110,3 +111,15 @@ def test_the_sweep_waits_behind_no_step_of_an_agent():
 def test_a_message_to_a_queue_that_no_worker_listens_to_keeps_nobody_elses_back():
     """A definition may be older than the list of queues."""
     assert current_app.amqp.router.route({"queue": "of-old"}, "runs.tasks.advance_run")["queue"].name == "of-old"
+
+
+def test_a_backlog_of_agents_hides_no_overdue_run_of_another_queue(mixed, make_order, sent, monkeypatch):
+    """S4-56, P3: slow steps that wait for their workers do not keep the sweep from others."""
+    monkeypatch.setattr(recovery, "BATCH", 2)
+    orders = [make_order("mixed") for _ in range(4)]
+    waiting = [str(order.latest_run_id) for order in orders]
+    Run.objects.filter(pk__in=waiting[:3]).update(queue="agents")
+    Run.objects.update(due_at=timezone.now() - dt.timedelta(hours=1))
+    tasks.sweep()
+    assert sorted(queue for _, queue in sent) == ["agents", "agents", "steps"]
+    assert (waiting[3], "steps") in sent

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runs.tasks import BREAKER_SECONDS
-from tests.run import answers, free_port
+from tests.servers import answers, free_port
 from tests.stack import SlowStack, until
 from tests.stories.conftest import make_slow_stack
 

@@ -54,10 +54,10 @@ def row(own: SlowStack, run: str) -> tuple[str, str, object]:
     return found
 
 
-@pytest.mark.parametrize("group", [False, True], ids=["process", "group"])
-def test_a_stopped_worker_hands_its_run_back_and_another_goes_on_at_once(own, token, group):
+@pytest.mark.parametrize(("pool", "group"), [("prefork", False), ("prefork", True), ("threads", False)])
+def test_a_stopped_worker_hands_its_run_back_and_another_goes_on_at_once(own, token, pool, group):
     """P3, P4, F10: nothing sweeps here, so it is the message that brings the run to the heir."""
-    first = own.worker("first")
+    first = own.worker("first", pool=pool)
     order = own.begin("slow-ticks", token)
     run = own.order(order, token)["run_id"]
     until(lambda: len(own.noted("done", run)) >= 3, what="three steps")
@@ -67,34 +67,37 @@ def test_a_stopped_worker_hands_its_run_back_and_another_goes_on_at_once(own, to
     done = own.noted("done", run)
     assert own.noted("began", run) == done
     assert len(done) < TICKS
-    heir = own.worker("heir")
+    heir = own.worker("heir", pool=pool)
     own.ended(order, token)
     own.kill(heir)
     assert own.noted("began", run) == own.noted("done", run)
     assert len(own.noted("done", run)) == len(set(own.noted("done", run))) == TICKS
 
 
-def test_a_step_that_does_not_end_in_time_is_ended_and_its_run_taken_over(own, token):
-    """P3, F11: the soft shutdown is bounded; the lease runs out and the sweep brings the run to the heir."""
-    first = own.worker("first")
-    order = own.begin("slow-sleep", token)
+@pytest.mark.parametrize("template", ["slow-sleep", "slow-deaf"])
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_a_step_that_does_not_end_in_time_is_ended_and_its_run_handed_to_another(own, token, pool, template):
+    """P3, F11: the soft shutdown is bounded, also for a step that looks at nothing; nothing sweeps here: a message tells the heir."""
+    first = own.worker("first", pool=pool)
+    order = own.begin(template, token)
     run = own.order(order, token)["run_id"]
     until(lambda: own.noted("began", run), what="the step")
     took = terminate(first)
     assert 4 < took < 10, (took, own.log_tail())
-    status, owner, _ = row(own, run)
-    assert (status, bool(owner)) == ("running", True)
+    assert row(own, run) == ("pending", "", None)
     with pytest.raises(ProcessLookupError):
         os.killpg(first.pid, 0)  # no child is left over that would still work
-    heir, beat = own.worker("heir"), own.beat()
+    heir = own.worker("heir", pool=pool)
     until(lambda: len(own.noted("began", run)) == 2, what="the heir")
     assert own.call("POST", f"/api/v1/work-orders/{order}/cancel", token=token)[0] == 200
     own.kill(heir)
-    own.kill(beat)
+    assert own.noted("done", run) == []
+    assert len(set(own.noted("began", run))) == 1
 
 
-def test_a_worker_without_work_ends_at_once(own, token):
-    idle = own.worker("idle")
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_a_worker_without_work_ends_at_once(own, token, pool):
+    idle = own.worker("idle", pool=pool)
     own.paused(own.begin("slow-asking", token), token, "awaiting_plan_approval")
     assert terminate(idle) < 5
     assert idle.returncode == 0

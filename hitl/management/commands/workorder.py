@@ -23,6 +23,7 @@ REFUSALS = (
     services.AlreadyAnswered,
     services.NotPaused,
     services.RevisionMismatch,
+    services.SeveralQuestions,
     CheckpointDamaged,
     RunEnded,
     InputInvalid,

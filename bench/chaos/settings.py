@@ -3,4 +3,4 @@
 from project.settings import *  # noqa: F403
 from project.settings import INSTALLED_APPS
 
-INSTALLED_APPS = [*INSTALLED_APPS, "bench.chaos_app.ChaosConfig"]
+INSTALLED_APPS = [*INSTALLED_APPS, "bench.chaos.app.ChaosConfig"]

@@ -1,4 +1,4 @@
-"""A person at the shell, without the second that a new interpreter costs: reads `user action order revision` lines, runs the command."""
+"""A person at the shell, without the second that a new interpreter costs: runs the command for `user action order pause revision` lines."""
 
 import io
 import sys
@@ -11,8 +11,10 @@ from django.core.management import CommandError, call_command  # noqa: E402
 from django.db import DatabaseError, InterfaceError, close_old_connections  # noqa: E402
 
 for line in sys.stdin:
-    user, action, order, revision = line.split()
-    words = [action, order, *(["--revision", revision] if action != "cancel" else []), *(["again"] if action == "revise" else [])]
+    user, action, order, pause, revision = line.split()
+    words = [action, order, "--pause", pause]
+    words += ["--revision", revision] if action != "cancel" else []
+    words += ["again"] if action == "revise" else []
     close_old_connections()
     try:
         call_command("workorder", "--user", user, *words, stdout=io.StringIO())

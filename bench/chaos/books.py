@@ -1,0 +1,209 @@
+"""The books: every order did what its recorded answers say, the world saw each effect, and people were told the truth."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.core.management import get_commands
+from django.db.models import Prefetch
+
+from bench.chaos import orders
+from bench.chaos.clients import Answer
+from bench.chaos.faults import Faults
+from checkpoints import ids, store
+from checkpoints.models import Event
+from hitl.models import Decision
+from runs.models import Run, WorkOrder
+from runs.states import FailureCode
+from tests.stack import ROOT, Stack
+
+
+@dataclass
+class Expected:
+    """What must have come of a run, by its answers."""
+
+    results: list[str] = field(default_factory=list)
+    """All that its state must hold, with what it started from."""
+    status: str = "completed"
+
+
+class Broken(Exception):
+    """The rows of an order do not even tell what to expect."""
+
+
+class Books:
+    def __init__(self, stack: Stack, *, runs: int, pauses: int) -> None:
+        self.stack, self.runs, self.pauses = stack, runs, pauses
+        self.breaches: list[str] = []
+        self.seen: set[str] = set()
+        """Effects whose results are in some run's state."""
+        self.excused: set[str] = set()
+        """Keys at which a run was ended with its parent, perhaps between the effect and its record."""
+        self.ended: dict[str, Counter[str]] = {"orders": Counter(), "children": Counter()}
+
+    def check(self, heard: Sequence[Answer], faults: Faults) -> dict[str, Any]:
+        return {**self.check_orders(), **self.check_answers(heard, faults), "invariants": self.check_invariants()}
+
+    def breach(self, run: Run, words: str) -> None:
+        assert run.work_order is not None
+        self.breaches.append(f"{run.work_order.shown_id} {run.child_name or run.shown_id} {words}")
+
+    # -- orders ----------------------------------------------------------------------------------------------------------------------
+
+    def check_orders(self) -> dict[str, Any]:
+        effects = Counter((self.stack.folder / orders.EFFECTS).read_text().split())
+        family = Run.objects.select_related("thread__head", "work_order").prefetch_related("pauses__decisions").order_by("child_name")
+        for order in WorkOrder.objects.prefetch_related(Prefetch("runs", family)).iterator(chunk_size=100):
+            try:
+                self.check_order(order)
+            except Broken as error:
+                self.breaches.append(f"{order.shown_id} {error}")
+        made = self.ended["orders"].total()
+        if made < self.runs:
+            self.breaches.append(f"{made} orders, {self.runs} were acknowledged")
+        if missing := self.seen - set(effects):
+            self.breaches.append(f"{len(missing)} results without an effect, such as {sorted(missing)[:3]}")
+        if unknown := set(effects) - self.seen - self.excused:
+            self.breaches.append(f"{len(unknown)} effects without a result, such as {sorted(unknown)[:3]}")
+        return {
+            "orders": made,
+            "children": self.ended["children"].total(),
+            "ended": {kind: dict(counts) for kind, counts in self.ended.items()},
+            "results": len(self.seen),
+            "effects": len(effects),
+            "cut_off": len(set(effects) - self.seen),
+            "attempts": effects.total(),
+        }
+
+    def check_order(self, order: WorkOrder) -> None:
+        tops = [run for run in order.runs.all() if run.parent_id is None]
+        if len(tops) != 1:
+            raise Broken(f"has {len(tops)} runs of its own")
+        children = [run for run in order.runs.all() if run.parent_id is not None]
+        self.check_run(tops[0], self.expect(tops[0], children, size=int(order.input["crew"])))
+        self.ended["orders"][tops[0].status] += 1
+        self.ended["children"].update(run.status for run in children)
+
+    def expect(self, run: Run, children: list[Run], *, size: int) -> Expected:
+        """Play an order as its answers say; its child runs are checked on the way."""
+        expected, left = Expected(), list(children)
+        for number in range(1, self.pauses + 1):
+            name = f"s{number}"
+            if not orders.in_crew(number):
+                self.ask(run, name, expected)
+            else:
+                expected.results.append(f"{run.shown_id}/{name}/1")
+                crew = {child.child_name: child for child in left if child.child_name.startswith(f"{name} ")}
+                left = [child for child in left if child.child_name not in crew]
+                self.gather(run, crew, orders.members(name, size), expected)
+            if expected.status != "completed":
+                break
+        else:
+            expected.results.append(f"{run.shown_id}/finish/1")
+        if left:
+            raise Broken(f"has child runs that nobody started: {[child.child_name for child in left]}")
+        return expected
+
+    def ask(self, run: Run, name: str, expected: Expected) -> None:
+        """The step ran once for each answer, the last of which let the run go on or ended it."""
+        for loop, action in enumerate(self.answers(run, name), start=1):
+            expected.results.append(f"{run.shown_id}/{name}/{loop}")
+            if action == "cancel":
+                expected.status = "cancelled"
+
+    def answers(self, run: Run, name: str) -> list[str]:
+        by_step: defaultdict[str, list[str]] = defaultdict(list)
+        for pause in sorted(run.pauses.all(), key=lambda pause: pause.opened_at):
+            decisions = list(pause.decisions.all())
+            if len(decisions) != 1:
+                raise Broken(f"{pause.shown_id} has {len(decisions)} decisions")
+            by_step[pause.step].append(decisions[0].action)
+        return by_step[name]
+
+    def gather(self, run: Run, crew: dict[str, Run], members: dict[str, list[str]], expected: Expected) -> None:
+        """The child runs did each what they had to; what the completed ones did joined, in the order in which they were named."""
+        if set(crew) != set(members):
+            raise Broken(f"has the child runs {sorted(crew)} instead of {sorted(members)}")
+        before, cancelled = list(expected.results), False
+        for name, steps in members.items():
+            child, own = crew[name], Expected(list(before))
+            for step in steps:
+                if step == "ask":
+                    self.ask(child, step, own)
+                elif own.status == "completed":
+                    own.results.append(f"{child.shown_id}/{step}/1")
+            if cancelled and not child.optional and child.failure_code == FailureCode.CANCELLED_WITH_PARENT:
+                own = Expected(list(before), "cancelled")
+                self.excused.add(f"{child.shown_id}/{steps[0]}/1")
+            self.check_run(child, own)
+            cancelled |= own.status == "cancelled"
+            if own.status == "completed":
+                expected.results += own.results[len(before) :]
+        if cancelled and orders.CREWS[len(members)] == "fail_fast":
+            expected.results, expected.status = before, "failed"
+
+    def check_run(self, run: Run, expected: Expected) -> None:
+        if run.status != expected.status:
+            self.breach(run, f"is {run.status}, the answers say {expected.status}; {run.error}")
+        assert run.thread.head is not None
+        found: list[str] = store.load(run.thread.head).get("results", [])
+        if found != expected.results:
+            self.breach(run, f"has the results {found}, expected {expected.results}")
+        self.seen.update(found)
+        self.check_log(run)
+
+    def check_log(self, run: Run) -> None:
+        events = list(Event.objects.filter(thread=run.thread_id).order_by("seq").values_list("seq", "kind"))
+        if [seq for seq, _ in events] != list(range(1, run.thread.last_seq + 1)):
+            self.breach(run, "has gaps in its log")
+        kinds = Counter(kind for _, kind in events)
+        if sum(kinds[kind] for kind in ("run_completed", "run_failed", "run_cancelled")) != 1:
+            self.breach(run, f"ended {kinds}")
+        if kinds["approval_requested"] != kinds["approval_received"]:
+            self.breach(run, f"asked and was answered {kinds}")
+
+    # -- answers ---------------------------------------------------------------------------------------------------------------------
+
+    def check_answers(self, heard: Sequence[Answer], faults: Faults) -> dict[str, Any]:
+        """What a client was told is true: an answer that was taken is the recorded one, and nothing else went wrong."""
+        recorded = {
+            ids.show("pse", decision.pause_id): (decision.action, decision.decided_by.username, str(decision.via))
+            for decision in Decision.objects.select_related("decided_by").iterator(chunk_size=500)
+        }
+        verdicts: Counter[str] = Counter()
+        taken: Counter[str] = Counter()
+        stumbles = 0
+        for answer in heard:
+            if answer.verdict in {"unreachable", "500", "503"} and faults.was_away(answer.began, answer.ended):
+                stumbles += 1
+                continue
+            verdicts[answer.verdict] += 1
+            found = recorded.get(answer.question.pause)
+            if answer.verdict == "taken":
+                taken[answer.question.pause] += 1
+                if found != (answer.action, answer.user, answer.door):
+                    self.breaches.append(f"{answer} was acknowledged, recorded is {found}")
+            elif answer.verdict != "refused":
+                self.breaches.append(f"{answer.door} {answer.action}: {answer.verdict}, {faults.since(answer.began):.1f} s after an outage")
+        self.breaches += [f"{pause} was taken {times} times" for pause, times in taken.items() if times > 1]
+        return {
+            "decisions": len(recorded),
+            "by_door": dict(Counter(door for _, _, door in recorded.values())),
+            "answers": dict(verdicts),
+            "errors_while_a_server_was_away": stumbles,
+            "recorded_without_acknowledgement": len(recorded) - verdicts["taken"],
+        }
+
+    def check_invariants(self) -> str:
+        if "invariants" not in get_commands():
+            return "no such command"
+        arguments = [sys.executable, "manage.py", "invariants", "--deep"]
+        done = subprocess.run(arguments, cwd=ROOT, env=self.stack.environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            self.breaches.append(f"invariants: {(done.stdout + done.stderr)[-1500:]}")
+        return "clean" if not done.returncode else "broken"

@@ -1,0 +1,155 @@
+"""People at all doors, who answer every question they are told of as fast as they can.
+
+A door is a `Client` that says how an answer is given there; who adds one adds it to `DOORS`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import queue
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from http.cookies import SimpleCookie
+from urllib.parse import urlencode
+
+from tests.stack import ROOT, Stack
+
+PASSWORD = "a long password of the chaos run"
+WEIGHTS = {"approve": 80, "revise": 16, "cancel": 4}
+
+
+@dataclass(frozen=True)
+class Question:
+    pause: str
+    order: str
+    revision: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a client was told."""
+
+    question: Question
+    action: str
+    user: str
+    door: str
+    verdict: str
+    """taken, refused, unreachable, or a status that it should not have been."""
+    began: float
+    ended: float
+
+
+class Client(threading.Thread):
+    door = ""
+    """As a decision's `via` names it."""
+
+    def __init__(self, stack: Stack, user: str, token: str, dice: random.Random, heard: list[Answer]) -> None:
+        super().__init__(daemon=True)
+        self.stack, self.user, self.token, self.dice, self.heard = stack, user, token, dice, heard
+        self.inbox: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        while (question := self.inbox.get()) is not None:
+            action = self.dice.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            if action == "revise" and question.revision > 2:
+                action = "approve"
+            began = time.monotonic()
+            try:
+                verdict = self.give(question, action)
+            except (OSError, http.client.HTTPException):
+                verdict = "unreachable"
+            self.heard.append(Answer(question, action, self.user, self.door, verdict, began, time.monotonic()))
+
+    def open(self) -> None:
+        """Come to the door."""
+
+    def give(self, question: Question, action: str) -> str:
+        """Answer, and give the verdict. May raise OSError or HTTPException: then it was unreachable."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Leave it."""
+
+    def request(self, method: str, path: str, body: str | None, headers: dict[str, str]) -> tuple[int, http.client.HTTPMessage, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.stack.port, timeout=30)
+        try:
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            return response.status, response.headers, response.read().decode(errors="replace")
+        finally:
+            connection.close()
+
+
+class RestClient(Client):
+    door = "rest"
+
+    def give(self, question: Question, action: str) -> str:
+        body = json.dumps({"decision": action, "feedback": "again", "revision": question.revision})
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        status, _, _ = self.request("POST", f"/api/v1/pauses/{question.pause}/decisions", body, headers)
+        return {201: "taken", 409: "refused"}.get(status, str(status))
+
+
+class PageClient(Client):
+    """A browser without JavaScript."""
+
+    door = "page"
+
+    def open(self) -> None:
+        _, headers, page = self.request("GET", "/login", None, {})
+        found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+        assert found, page[:500]
+        form = {"username": self.user, "password": PASSWORD, "csrfmiddlewaretoken": found[1]}
+        sent = {"Cookie": self._cookies(headers), "Content-Type": "application/x-www-form-urlencoded"}
+        status, headers, page = self.request("POST", "/login", urlencode(form), sent)
+        assert status == 302, (status, page[:500])
+        self.cookies = self._cookies(headers)
+        self.csrf = SimpleCookie(self.cookies)["csrftoken"].value
+
+    def _cookies(self, headers: http.client.HTTPMessage) -> str:
+        cookies: SimpleCookie = SimpleCookie()
+        for header in headers.get_all("Set-Cookie") or []:
+            cookies.load(header)
+        return "; ".join(f"{name}={morsel.value}" for name, morsel in cookies.items())
+
+    def give(self, question: Question, action: str) -> str:
+        form = {"action": action, "feedback": "again", "revision": str(question.revision), "csrfmiddlewaretoken": self.csrf}
+        headers = {"Cookie": self.cookies, "Content-Type": "application/x-www-form-urlencoded"}
+        status, answer, _ = self.request("POST", f"/pauses/{question.pause}/decide", urlencode(form), headers)
+        if status == 302:
+            return "taken" if "/login" not in (answer["Location"] or "") else "302 to the login"
+        return {409: "refused"}.get(status, str(status))
+
+
+class ShellClient(Client):
+    door = "command"
+
+    def open(self) -> None:
+        arguments = [sys.executable, "-m", "bench.chaos.shell"]
+        with (self.stack.folder / "shell.log").open("ab") as log:
+            self.shell = subprocess.Popen(
+                arguments, cwd=ROOT, env=self.stack.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+
+    def give(self, question: Question, action: str) -> str:
+        assert self.shell.stdin
+        assert self.shell.stdout
+        print(self.user, action, question.order, question.pause, question.revision, file=self.shell.stdin, flush=True)
+        return (self.shell.stdout.readline().split() or ["the shell ended"])[0]
+
+    def close(self) -> None:
+        self.shell.kill()
+        self.shell.communicate()
+
+
+DOORS: tuple[type[Client], ...] = (
+    *(RestClient, PageClient, RestClient, ShellClient, RestClient),
+    *(PageClient, RestClient, RestClient, PageClient, RestClient),
+)
+"""At which door the n-th client stands, and so on again from the first."""

@@ -1,0 +1,64 @@
+"""The orders of the chaos run. Each step has an effect outside, under the key of its attempt, and keeps the key as its result."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from runs import definitions
+from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State, step
+
+TEMPLATE = "chaos"
+EFFECTS = "effects"
+"""The file in which each effect is a line: what the world outside has seen."""
+CREWS = {2: "fail_fast", 3: "collect"}
+"""How many child runs there are → what becomes of their parent when a person cancels one."""
+ASKS = "asks"
+"""The child that asks, and then acts; the others only act."""
+
+
+def in_crew(number: int) -> bool:
+    """Whether the question of that number is asked by a child run."""
+    return number % 2 == 0
+
+
+def members(step: str, size: int) -> dict[str, list[str]]:
+    """Child → its steps, in the order of their results."""
+    return {f"{step} {ASKS}": ["ask", "act"], **{f"{step} works {number}": ["act"] for number in range(1, size)}}
+
+
+def do(context: Context) -> dict[str, Any]:
+    """The effect; gives the update that records it."""
+    ledger = os.open(os.environ["CHAOS_LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(ledger, f"{context.key}\n".encode())  # one write of one short line: whole or not at all
+    finally:
+        os.close(ledger)
+    context.log(f"Did {context.key}")
+    return {"results": [context.key]}
+
+
+@step("chaos.work")
+def work(state: State, context: Context) -> Outcome:
+    return Go(update=do(context), report=Report(content=f"{context.key} is done."))
+
+
+@step("chaos.crew")
+def crew(state: State, context: Context) -> Outcome:
+    size = int(context.order.input["crew"])
+    children = [Child(name=name, steps=steps) for name, steps in members(context.step, size).items()]
+    return Gather(children=children, update=do(context), on_failure="collect" if CREWS[size] == "collect" else "fail_fast")
+
+
+def load(pauses: int) -> None:
+    """The template: as many questions as wanted, every second one asked by a child run, and a step that finishes."""
+    asking = {"pause_after": True, "pause_phase": "asking", "max_revisions": 2}
+    act = {"step_type": "execute", "step_template_slug": "chaos-work"}
+    ask = {**act, **asking}
+    definitions.edit_step_template("chaos-work", title="Work", function="chaos.work", config={})
+    subs = [{**ask, "name": "ask"}, {**act, "name": "act"}]
+    definitions.edit_step_template("chaos-crew", title="Crew", function="chaos.crew", config={}, sub_steps=subs)
+    gather = {"step_type": "execute", "step_template_slug": "chaos-crew"}
+    steps = [{**(gather if in_crew(number) else ask), "name": f"s{number}"} for number in range(1, pauses + 1)]
+    steps.append({**act, "step_type": "deliver", "name": "finish"})
+    definitions.edit_template(TEMPLATE, title="Chaos", needs_repository=False, steps=steps, reducers={"results": "append"})

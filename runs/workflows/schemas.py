@@ -1,0 +1,308 @@
+"""JSON Schemas that people and programs hand in: which are taken, and the one validator of what is answered to them.
+
+A schema comes from a template's author or from another system, so it is not trusted: validating with it must be bounded. Therefore
+
+- every `$ref` is local and is written out once when the schema is taken, within MAX_NODES (a `$ref` to itself, or a fan of references that
+  doubles at each level, ends there);
+- patterns are RE2's, which matches in linear time and has no back-references;
+- keywords whose cost or meaning hangs on other documents or on annotations (`$id`, `$dynamicRef`, `unevaluated…`) are refused,
+  and `patternProperties`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import re2
+from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.validators import extend
+
+MAX_BYTES = 64 * 1024
+"""Of a schema's canonical text."""
+MAX_DEPTH = 24
+"""Schemas inside schemas."""
+MAX_NODES = 2_000
+"""Schemas in all, references written out."""
+MAX_ANSWER = 512 * 1024
+"""Bytes of an answer's canonical text."""
+MAX_ITEMS = 1_000
+"""Items of a list for which `uniqueItems` and `contains` may be asked."""
+MAX_WORK = 500_000
+"""Parts of a schema times values of an answer: what one validation may come to, some seconds at the worst."""
+
+NOT_JSON = (TypeError, ValueError, RecursionError)
+REFUSED = {
+    *("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"),
+    *("patternProperties", "unevaluatedProperties", "unevaluatedItems", "contentSchema"),
+}
+ONE = ("additionalProperties", "items", "contains", "propertyNames", "not", "if", "then", "else")
+SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems")
+NAMED = ("properties", "dependentSchemas")
+
+
+class SchemaRefused(Exception):
+    """A schema that cannot be taken; nothing was saved. `field` says where in it, as a dotted path."""
+
+    code = "schema_refused"
+
+    def __init__(self, field: str, words: str) -> None:
+        super().__init__(f"{field}: {words}" if field else words)
+        self.field = field
+        self.words = words
+
+
+def check(schema: Any) -> dict[str, Any]:
+    """The schema as it is kept: references written out, and `$defs` gone. Raises SchemaRefused."""
+    if not isinstance(schema, dict):
+        raise SchemaRefused("", "A JSON Schema is an object.")
+    try:
+        plain, size = _plain(schema)
+    except NOT_JSON as error:
+        raise SchemaRefused("", f"The schema is no JSON: {error}") from error
+    if size > MAX_BYTES:
+        raise SchemaRefused("", f"The schema has {size} bytes; up to {MAX_BYTES} are taken.")
+    kept: dict[str, Any] = _Writer(plain).written(plain, "", ())
+    try:
+        Draft202012Validator.check_schema(kept)
+    except SchemaError as error:
+        raise SchemaRefused(".".join(str(part) for part in error.path), error.message[:300]) from error
+    return kept
+
+
+def check_inputs(schema: Any) -> dict[str, Any]:
+    """As `check`, of what is asked with a question: it joins a state, so it must describe an object."""
+    kept = check(schema)
+    if kept.get("type") != "object":
+        raise SchemaRefused("", 'What is asked for joins the state, so the schema must say "type": "object".')
+    return kept
+
+
+class _Writer:
+    """Writes references out, and counts."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self.root = root
+        self.nodes = 0
+
+    def written(self, schema: Any, path: str, seen: tuple[str, ...], depth: int = 0) -> Any:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise SchemaRefused(path, f"The schema has more than {MAX_NODES} parts once its references are written out.")
+        if depth > MAX_DEPTH:
+            raise SchemaRefused(path, f"Schemas may be nested {MAX_DEPTH} deep.")
+        if isinstance(schema, bool):
+            return schema
+        if not isinstance(schema, Mapping):
+            raise SchemaRefused(path, "Here must be a schema: an object, true or false.")
+        if refused := sorted(REFUSED & schema.keys()):
+            raise SchemaRefused(path, f"{refused[0]} is not supported.")
+        own = {key: value for key, value in schema.items() if key not in {"$ref", "$defs", "definitions", "$schema", "$comment"}}
+        kept = {key: self._part(key, value, _under(path, key), seen, depth) for key, value in own.items()}
+        if "$ref" not in schema:
+            return kept
+        there = self._referred(schema["$ref"], path, seen, depth)
+        return kept | there if not kept.keys() & there.keys() else {"allOf": [there, kept]}
+
+    def _part(self, key: str, value: Any, path: str, seen: tuple[str, ...], depth: int) -> Any:
+        if key in ONE:
+            return self.written(value, path, seen, depth + 1)
+        if key in SEVERAL and isinstance(value, Sequence) and not isinstance(value, str):
+            return [self.written(one, f"{path}.{place}", seen, depth + 1) for place, one in enumerate(value)]
+        if key in NAMED and isinstance(value, Mapping):
+            return {name: self.written(one, f"{path}.{name}", seen, depth + 1) for name, one in value.items()}
+        if key == "pattern":
+            try:
+                _compiled(value)
+            except (re2.error, TypeError) as error:
+                words = f"{str(value)[:80]!r} is no pattern of RE2's syntax (no look-around, no back-references)."
+                raise SchemaRefused(path, words) from error
+        return value
+
+    def _referred(self, reference: Any, path: str, seen: tuple[str, ...], depth: int) -> dict[str, Any]:
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            raise SchemaRefused(path, f"The reference {str(reference)[:80]!r} leads out of this schema; nothing is fetched.")
+        if reference in seen:
+            raise SchemaRefused(path, f"The reference {reference!r} leads back to itself.")
+        found: Any = self.root
+        for part in reference[2:].split("/"):
+            name = part.replace("~1", "/").replace("~0", "~")
+            if not isinstance(found, Mapping) or name not in found:
+                raise SchemaRefused(path, f"The reference {reference!r} leads nowhere inside this schema.")
+            found = found[name]
+        there = self.written(found, path, (*seen, reference), depth)
+        return there if isinstance(there, dict) else {"allOf": [there]}
+
+
+def _under(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 1 << 20  # bytes; a bigger automaton is refused
+    return re2.compile(pattern, options)  # type: ignore[no-untyped-call]  # the library has no annotations
+
+
+def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[ValidationError]:
+    if isinstance(value, str) and not _compiled(pattern).search(value):
+        yield ValidationError(f"{value[:80]!r} does not match {pattern!r}")
+
+
+def _bounded(keyword: str) -> Callable[..., Iterator[ValidationError]]:
+    """The keyword's own check, behind a limit: it compares each item with each other, or tries a schema on each."""
+    inner = Draft202012Validator.VALIDATORS[keyword]
+
+    def limited(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+        if isinstance(value, list) and len(value) > MAX_ITEMS:
+            yield ValidationError(f"has {len(value)} items; up to {MAX_ITEMS} can be compared")
+        else:
+            yield from inner(validator, asked, value, schema) or ()
+
+    return limited
+
+
+FORMATS = FormatChecker(formats=())
+"""Formats that are checked; others are notes for people, as the standard has it."""
+
+
+def _parsed(name: str, read: Callable[[str], object]) -> None:
+    def known(value: object) -> bool:
+        if isinstance(value, str):
+            read(value)
+        return True
+
+    FORMATS.checks(name, raises=ValueError)(known)
+
+
+def _moment(value: str) -> None:
+    if dt.datetime.fromisoformat(value).tzinfo is None:
+        raise ValueError("a date-time names its zone")
+
+
+def _email(value: str) -> None:
+    name, at, host = value.rpartition("@")
+    if not (name and at and host) or any(sign.isspace() for sign in value):
+        raise ValueError("no address")
+
+
+_parsed("date", dt.date.fromisoformat)
+_parsed("time", dt.time.fromisoformat)
+_parsed("date-time", _moment)
+_parsed("email", _email)
+
+Checker = extend(  # type: ignore[no-untyped-call]  # the library has no annotation here
+    Draft202012Validator, {"pattern": _pattern, **{keyword: _bounded(keyword) for keyword in ("uniqueItems", "contains")}}
+)
+
+
+def validate_resume_payload(required_inputs: Mapping[str, Any], payload: Any) -> dict[str, list[str]]:
+    """What is wrong with an answer: dotted path → sentences; empty where nothing is. The one validator, behind every door (S3-37, 48).
+
+    Args:
+        required_inputs: a schema as `check` gave it.
+        payload: what was answered.
+    """
+    try:
+        plain, size = _plain(payload)
+    except NOT_JSON as error:
+        return {"": [f"The answer is no JSON: {error}"]}
+    if size > MAX_ANSWER:
+        return {"": [f"The answer has {size} bytes; up to {MAX_ANSWER} are taken."]}
+    if _parts(required_inputs) * _parts(plain) > MAX_WORK:
+        return {"": ["The answer holds more values than can be checked against what is asked for."]}
+    found: dict[str, list[str]] = {}
+    for fault in _causes(Checker(required_inputs, format_checker=FORMATS).iter_errors(plain)):
+        path, words = _said(fault)
+        if words not in found.setdefault(path, []):
+            found[path].append(words)
+    return dict(sorted(found.items()))
+
+
+def _plain(value: Any) -> tuple[Any, int]:
+    """A JSON value of plain dicts and lists, and the bytes of its text; raises NOT_JSON."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    return json.loads(text), len(text.encode())
+
+
+def _parts(value: Any) -> int:
+    """How many values there are in a JSON value, itself among them."""
+    if isinstance(value, Mapping):
+        return 1 + sum(_parts(one) for one in value.values())
+    return 1 + sum(_parts(one) for one in value) if isinstance(value, list | tuple) else 1
+
+
+def _causes(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
+    """The errors worth telling: of alternatives that all failed, those of the one that the answer is nearest to."""
+    for error in errors:
+        if error.validator in {"anyOf", "oneOf"} and error.context:
+            branches: dict[Any, list[ValidationError]] = {}
+            for inner in error.context:
+                branches.setdefault(inner.schema_path[0], []).append(inner)
+            nearest = max(branches.values(), key=lambda inner: max(len(one.absolute_path) for one in inner))
+            if max(len(one.absolute_path) for one in nearest) > len(error.absolute_path):
+                yield from _causes(nearest)
+                continue
+        yield error
+
+
+def _said(error: ValidationError) -> tuple[str, str]:
+    """Where an error belongs, and what it says in words for a person."""
+    path = [str(part) for part in error.absolute_path]
+    rule: Any = error.validator_value
+    match error.validator:
+        case "required":
+            missing = next(
+                (name for name in rule if isinstance(error.instance, dict) and name not in error.instance and repr(name) in error.message),
+                "",
+            )
+            return ".".join([*path, missing]), "This is needed."
+        case "type":
+            kinds = [rule] if isinstance(rule, str) else list(rule)
+            return ".".join(path), f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."
+        case "enum":
+            return ".".join(path), f"Must be one of: {', '.join(str(one)[:60] for one in rule[:20])}."
+        case "const":
+            return ".".join(path), f"Must be {str(rule)[:80]!r}."
+        case "minimum":
+            return ".".join(path), f"Must be at least {rule}."
+        case "maximum":
+            return ".".join(path), f"Must be at most {rule}."
+        case "minLength":
+            return ".".join(path), "This is needed." if rule == 1 else f"Must have at least {rule} characters."
+        case "maxLength":
+            return ".".join(path), f"May have up to {rule} characters."
+        case "minItems":
+            return ".".join(path), f"Needs at least {rule} {'entry' if rule == 1 else 'entries'}."
+        case "maxItems":
+            return ".".join(path), f"May have up to {rule} entries."
+        case "format":
+            return ".".join(path), f"Must be {FORMAT_WORDS.get(rule, f'a valid {rule}')}."
+        case "additionalProperties" if rule is False:
+            return ".".join(path), f"Holds a name that is not asked for: {error.message[:200]}."
+        case "anyOf" | "oneOf":
+            return ".".join(path), "Fits none of the allowed shapes." if error.context else "Fits more than one of the allowed shapes."
+    return ".".join(path), f"{error.message[:300]}."
+
+
+KINDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "yes or no",
+    "array": "a list",
+    "object": "an object",
+    "null": "empty",
+}
+FORMAT_WORDS = {
+    "date": "a date such as 2026-03-31",
+    "time": "a time such as 14:30",
+    "date-time": "a date and time with its zone, such as 2026-03-31T14:30:00+02:00",
+    "email": "an email address",
+}

@@ -1,0 +1,264 @@
+"""The form of a JSON Schema: what it shows, and that a browser's answer becomes the payload that was meant."""
+
+import datetime as dt
+from html.parser import HTMLParser
+
+import pytest
+from django.http import QueryDict
+from django.template.loader import render_to_string
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hitl.schema_form import OTHER, SchemaForm
+from runs.workflows import schemas
+
+
+class Controls(HTMLParser):
+    """What a browser would post of a form that nobody touched."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.posted: list[tuple[str, str]] = []
+        self.names: set[str] = set()
+        self.labelled: set[str] = set()
+        self.ids: list[str] = []
+        self.inside = ""
+        self.kept = ""
+
+    def handle_starttag(self, tag, attrs):
+        had = dict(attrs)
+        if "id" in had:
+            self.ids.append(had["id"])
+        if tag == "label" and "for" in had:
+            self.labelled.add(had["for"])
+        name, value = had.get("name", ""), had.get("value", "")
+        if tag in {"input", "select", "textarea"}:
+            self.names.add(name)
+        if tag == "input" and (had.get("type") not in {"checkbox", "radio"} or "checked" in had):
+            self.posted.append((name, value))
+        elif tag in {"select", "textarea"}:
+            self.inside, self.kept = name, ""
+        elif tag == "option" and "selected" in had:
+            self.posted.append((self.inside, value))
+
+    def handle_data(self, data):
+        if self.inside:
+            self.kept += data
+
+    def handle_endtag(self, tag):
+        if tag == "textarea":
+            self.posted.append((self.inside, self.kept.removeprefix("\n")))
+        if tag in {"textarea", "select"}:
+            self.inside = ""
+
+
+def html_of(form: SchemaForm) -> str:
+    return "".join(render_to_string("hitl/_schema_field.html", {"field": one}) for one in form.fields)
+
+
+def untouched(form: SchemaForm) -> list[tuple[str, str]]:
+    controls = Controls()
+    controls.feed(html_of(form))
+    assert len(set(controls.ids)) == len(controls.ids)
+    return controls.posted
+
+
+def query(pairs) -> QueryDict:
+    data = QueryDict(mutable=True)
+    for name, value in pairs:
+        data.appendlist(name, value)
+    return data
+
+
+def payload_of(schema, *pairs):
+    return SchemaForm(schemas.check(schema), query(pairs)).payload
+
+
+def one(schema, *, needed=False):
+    return {"type": "object", "properties": {"a": schema}, **({"required": ["a"]} if needed else {})}
+
+
+@pytest.mark.parametrize(
+    ("schema", "posted", "meant"),
+    [
+        ({"type": "string"}, " hello ", "hello"),
+        ({"type": "string", "maxLength": 5000}, "two\r\nlines ", "two\nlines "),
+        ({"type": "integer"}, "12", 12),
+        ({"type": "integer"}, "twelve", "twelve"),
+        ({"type": "integer"}, "1" * 30, int("1" * 30)),
+        ({"type": "number"}, "1.50", 1.5),
+        ({"type": "number"}, "12", 12),
+        ({"type": "number"}, "1e999", "1e999"),
+        ({"type": "number"}, "nan", "nan"),
+        ({"type": "boolean"}, "true", True),
+        ({"type": "boolean"}, "false", False),
+        ({"type": "boolean", "default": False}, "true", True),
+        ({"enum": ["red", 5, None]}, "5", 5),
+        ({"enum": ["red", 5, None]}, "null", None),
+        ({"enum": ["1", 1]}, "1", 1),
+        ({"enum": ["1", 1]}, '"1"', "1"),
+        ({"enum": ["a.b", OTHER]}, "~0other", OTHER),
+        ({"oneOf": [{"const": "a", "title": "Account A"}, {"const": "b"}]}, "a", "a"),
+        ({"type": "string", "format": "date"}, "2026-02-28", "2026-02-28"),
+        ({"type": "string", "format": "time"}, "14:30", "14:30"),
+        ({"type": "array", "items": {"type": "string"}}, "one\r\n\r\n two ", ["one", "two"]),
+        ({"type": ["string", "null"]}, "x", "x"),
+        ({}, '{"any": [1]}', {"any": [1]}),
+        ({"type": "array", "items": {"type": "array"}}, "[[1]]", [[1]]),
+    ],
+)
+def test_a_posted_text_becomes_what_was_meant(schema, posted, meant):
+    """S3-19: a person's answer becomes a compact typed payload."""
+    found = payload_of(one(schema), ("input.a", posted))["a"]
+    assert (found, type(found)) == (meant, type(meant))
+
+
+def test_what_is_left_empty_is_absent_and_asked_for_where_it_is_needed():
+    schema = one({"type": "string"}, needed=True)
+    form = SchemaForm(schemas.check(schema), query([("input.a", "  ")]))
+    assert form.payload == {}
+    assert schemas.validate_resume_payload(schema, form.payload) == {"a": ["This is needed."]}
+    assert payload_of(one({"type": ["string", "null"]}, needed=True), ("input.a", "")) == {"a": None}
+    assert payload_of(one({"type": "boolean", "default": True})) == {"a": False}
+    assert payload_of(one(one({"type": "string"})), ("input.a.a", "")) == {}
+
+
+def test_a_moment_is_read_in_the_zone_of_the_page_and_kept_with_its_zone(settings):
+    settings.TIME_ZONE = "Europe/Berlin"
+    schema = one({"type": "string", "format": "date-time"})
+    meant = payload_of(schema, ("input.a", "2026-07-01T10:00"))["a"]
+    assert dt.datetime.fromisoformat(meant).utcoffset() is not None
+    assert schemas.validate_resume_payload(schema, {"a": meant}) == {}
+    assert dict(untouched(SchemaForm(schema, initial={"a": meant})))["input.a"] == "2026-07-01T10:00:00"
+
+
+COLOURS = {"anyOf": [{"enum": ["red", "green"]}, {"type": "string"}]}
+
+
+def test_other_lets_a_person_write_their_own():
+    schema = one(COLOURS)
+    assert payload_of(schema, ("input.a", "green"), ("input.a.other", "ignored")) == {"a": "green"}
+    assert payload_of(schema, ("input.a", OTHER), ("input.a.other", " blue ")) == {"a": "blue"}
+    assert payload_of(schema, ("input.a", OTHER), ("input.a.other", "")) == {}
+    assert "Other" in html_of(SchemaForm(schema))
+    assert ("input.a", OTHER) in untouched(SchemaForm(schema, initial={"a": "blue"}))
+
+
+def test_several_are_taken_in_the_schema_s_order():
+    schema = one({"type": "array", "items": COLOURS})
+    posted = [("input.a", OTHER), ("input.a", "green"), ("input.a", "red"), ("input.a.other", "blue")]
+    assert payload_of(schema, *posted) == {"a": ["red", "green", "blue"]}
+    assert payload_of(schema, ("input.a", "forged")) == {}
+    assert payload_of(one(schema["properties"]["a"], needed=True)) == {"a": []}
+
+
+LINE = {"type": "object", "required": ["sum"], "properties": {"sum": {"type": "integer"}, "note": {"type": "string"}}}
+LINES = one({"type": "array", "items": LINE, "maxItems": 3})
+
+
+def test_a_list_of_objects_is_read_row_by_row_and_empty_rows_are_none():
+    rows = [("input.a.count", "3"), ("input.a.0.sum", "1"), ("input.a.1.sum", ""), ("input.a.2.sum", "0"), ("input.a.2.note", "x")]
+    assert payload_of(LINES, *rows) == {"a": [{"sum": 1}, {"sum": 0, "note": "x"}]}
+
+
+@pytest.mark.parametrize("count", ["", "-1", "x", "99999999999", "²", "201"])
+def test_a_forged_count_of_rows_is_bounded(count):
+    assert payload_of(LINES, ("input.a.count", count), ("input.a.0.sum", "1")) in ({}, {"a": [{"sum": 1}]})
+
+
+def test_rows_are_added_and_removed_by_buttons_without_losing_what_was_typed():
+    rows = [("input.a.count", "2"), ("input.a.0.sum", "1"), ("input.a.1.sum", "oops"), ("input.a.1.note", "kept")]
+    grown = SchemaForm(LINES, query([*rows, ("change", "add:input.a")]))
+    assert [len(grown.fields[0].parts), grown.fields[0].may_grow] == [3, False]
+    assert untouched(grown) == [
+        ("input.a.count", "3"),
+        *rows[1:2],
+        ("input.a.0.note", ""),
+        *rows[2:],
+        ("input.a.2.sum", ""),
+        ("input.a.2.note", ""),
+    ]
+    shrunk = SchemaForm(LINES, query([*rows, ("change", "remove:input.a.0")]))
+    assert untouched(shrunk) == [("input.a.count", "1"), ("input.a.0.sum", "oops"), ("input.a.0.note", "kept")]
+
+
+def test_each_fault_stands_at_its_field_also_after_an_empty_row():
+    rows = [("input.a.count", "3"), ("input.a.0.sum", ""), ("input.a.1.sum", "x"), ("input.a.2.note", "no sum")]
+    form = SchemaForm(LINES, query(rows))
+    left = form.add_errors({**schemas.validate_resume_payload(LINES, form.payload), "": ["General."], "gone.far": ["Elsewhere."]})
+    assert left == ["General.", "Elsewhere."]
+    assert {one.name: one.errors for one in form.root.each() if one.errors} == {
+        "input.a.0.sum": ["Must be a whole number."],
+        "input.a.1.sum": ["This is needed."],
+    }
+    page = html_of(form)
+    assert page.count('aria-invalid="true"') == 2
+    assert 'id="id_input_a_0_sum_error"' in page
+
+
+def test_what_is_no_json_is_said_and_kept():
+    form = SchemaForm(one({}), query([("input.a", "{oops")]))
+    assert form.fields[0].errors == ["This is no JSON."]
+    assert ("input.a", "{oops") in untouched(form)
+
+
+def test_names_that_look_like_paths_or_options_stay_apart():
+    nested = {"type": "object", "properties": {"b": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"a.b": {"type": "string"}, "a": nested, "~1": {"type": "string"}}}
+    posted = untouched(SchemaForm(schema, initial={"a.b": "dotted", "a": {"b": "nested"}, "~1": "tilde"}))
+    assert SchemaForm(schema, query(posted)).payload == {"a.b": "dotted", "a": {"b": "nested"}, "~1": "tilde"}
+
+
+def test_what_the_schema_says_is_shown_as_text_never_as_markup():
+    evil = "<script>alert(1)</script>"
+    schema = {"type": "object", "properties": {evil: {"title": evil, "description": evil, "enum": [evil]}}}
+    assert "<script>" not in html_of(SchemaForm(schema, initial={evil: evil}))
+
+
+def holding(schema, values):
+    return st.tuples(st.just(schema), values)
+
+
+SOME = ["a", "1", 1, None, True, "~other", "x.y"]
+WORD = st.text("abc é<&\"'~.", min_size=1).map(str.strip).filter(bool)
+NUMBERS = st.sets(st.sampled_from([3, 1, 2]), min_size=1).map(lambda some: [number for number in (3, 1, 2) if number in some])
+SCALARS = st.one_of(
+    holding({"type": "string"}, WORD),
+    holding({"type": "string", "maxLength": 900}, st.text("abc\n", min_size=1, max_size=50).filter(str.strip)),
+    holding({"type": "integer"}, st.integers()),
+    holding({"type": "number"}, st.floats(allow_nan=False, allow_infinity=False)),
+    holding({"type": "boolean"}, st.booleans()),
+    holding({"type": "boolean", "default": False}, st.booleans()),
+    holding({"enum": SOME}, st.sampled_from(SOME)),
+    holding({"enum": list(range(20))}, st.integers(0, 19)),
+    holding({"type": "string", "format": "date"}, st.dates().map(str)),
+    holding(COLOURS, st.sampled_from(["red", "green", "blue", "~0"])),
+    holding({"type": "array", "items": {"type": "string"}}, st.lists(WORD, min_size=1)),
+    holding({"type": "array", "items": {"enum": [3, 1, 2]}}, NUMBERS),
+    holding({}, st.recursive(st.integers() | WORD, lambda inner: st.lists(inner, min_size=1), max_leaves=4)),
+)
+
+
+def objects(inner):
+    return st.dictionaries(st.sampled_from(["a", "b.c", "~", "d e"]), inner, min_size=1, max_size=3).map(
+        lambda parts: (
+            {"type": "object", "properties": {name: schema for name, (schema, _) in parts.items()}, "required": sorted(parts)},
+            {name: value for name, (_, value) in parts.items()},
+        )
+    )
+
+
+def rows(inner):
+    return st.tuples(objects(inner), st.integers(1, 3)).map(lambda pair: ({"type": "array", "items": pair[0][0]}, [pair[0][1]] * pair[1]))
+
+
+@settings(deadline=None)  # it renders templates
+@given(objects(st.recursive(SCALARS, lambda inner: objects(inner) | rows(inner), max_leaves=6)))
+def test_form_payload_and_validator_agree(pair):
+    """Whatever fits a schema is shown by its form, comes back from a browser that changes nothing, and fits the schema still."""
+    schema, value = pair
+    kept = schemas.check(schema)
+    assert schemas.validate_resume_payload(kept, value) == {}
+    found = SchemaForm(kept, query(untouched(SchemaForm(kept, initial=value)))).payload
+    assert found == value
+    assert schemas.validate_resume_payload(kept, found) == {}

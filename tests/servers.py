@@ -1,0 +1,147 @@
+"""Private PostgreSQL and Redis servers, which can be killed and started again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Server = subprocess.Popen[bytes]
+
+
+def find(program: str) -> str | None:
+    """A program on PATH, or in the folder where Debian keeps PostgreSQL's."""
+    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"))
+    return shutil.which(program) or (str(places[-1]) if places else None)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_for(ready: Callable[[], bool], name: str, process: Server, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not ready():
+        if process.poll() is not None or time.monotonic() > end:
+            sys.exit(f"{name} did not start.")
+        time.sleep(0.05)
+
+
+@dataclass
+class PostgreSQL:
+    """A server on a unix socket in `folder`, which it makes. `durable` is for measuring: real commits."""
+
+    folder: Path
+    durable: bool = False
+    as_user: list[str] = field(default_factory=list)
+    process: Server | None = None
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://waystation@/postgres?host={self.folder}"
+
+    def create(self) -> None:
+        self.folder.mkdir()
+        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+            shutil.chown(self.folder, "postgres", "postgres")
+            self.as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+        initdb = Path(str(find("postgres"))).with_name("initdb")
+        options = ["-U", "waystation", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"]
+        subprocess.run([*self.as_user, initdb, "-D", self.folder / "db", *options], check=True, stdout=subprocess.DEVNULL)
+
+    def start(self) -> None:
+        settings = {
+            "fsync": "on" if self.durable else "off",  # a killed server's pages are in the system's cache; a power cut is another test
+            "listen_addresses": "",
+            "unix_socket_directories": str(self.folder),
+            "max_connections": "300",
+        }
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        with (self.folder.parent / "postgresql.log").open("ab") as log:
+            command = [*self.as_user, str(find("postgres")), "-D", str(self.folder / "db"), *options]
+            self.process = subprocess.Popen(command, stderr=log)
+        wait_for(self._ready, "PostgreSQL", self.process, 60)
+
+    def _ready(self) -> bool:
+        import psycopg  # here: `make test` begins by installing what is missing
+
+        try:
+            psycopg.connect(self.url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """Fast: without waiting for those still connected."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """It ends at once, without a checkpoint; the next start recovers from the log."""
+        self._end(signal.SIGQUIT)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(30)
+
+
+@dataclass
+class Redis:
+    """A server on a free port of the loopback. It keeps nothing."""
+
+    folder: Path
+    port: int = field(default_factory=free_port)
+    process: Server | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        words = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        self.process = subprocess.Popen([*words, "--dir", str(self.folder)], stdout=subprocess.DEVNULL)
+        wait_for(lambda: answers(self.port), "Redis", self.process)
+
+    def kill(self) -> None:
+        """With all messages in it."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(20)
+
+
+@contextmanager
+def postgresql(folder: Path, *, durable: bool = False) -> Iterator[str]:
+    """A server for a while; gives its DATABASE_URL."""
+    server = PostgreSQL(folder, durable)
+    server.create()
+    try:
+        server.start()
+        yield server.url
+    finally:
+        server.stop()
+
+
+@contextmanager
+def redis(folder: Path) -> Iterator[str]:
+    """A server for a while; gives its URL."""
+    server = Redis(folder)
+    try:
+        server.start()
+        yield server.url
+    finally:
+        server.kill()
