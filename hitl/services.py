@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import connection, transaction
+from django.db.models import F
 from django.utils import timezone
 from django.utils.formats import date_format
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from project.celery import app
 from runs import tasks
-from tests.run import free_port
+from tests.servers import free_port
 
 
 class Enough(Exception):
