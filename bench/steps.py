@@ -58,11 +58,11 @@ def written() -> Iterator[dict[str, Any]]:
     runs = [order() for _ in range(128)]
     began: tuple[int, int] = (0, 0)
 
-    def warm() -> None:
+    def begin() -> None:
         nonlocal began
         began = counters()
 
-    work_off(runs, 32, warm=warm)
+    work_off(runs, 32, begin=begin)
     steps = (len(runs) - 32) * STEPS
     transactions, wal = (now - then for now, then in zip(counters(), began, strict=True))
     yield figure("writing transactions per step, 32 runs at a time", transactions / steps, "", ratio=transactions / steps, bar=1.0)
@@ -123,7 +123,7 @@ def concurrently(threads: int, processes: int) -> float:
     return (len(runs) - threads) * STEPS / took
 
 
-def work_off(runs: list[UUID], threads: int, started: Any = None, warm: Callable[[], None] = lambda: None) -> float:
+def work_off(runs: list[UUID], threads: int, started: Any = None, begin: Callable[[], None] = lambda: None) -> float:
     """Seconds that so many threads take for these runs, the first of each apart: it opens the connection and prepares the statements."""
     waiting: queue.SimpleQueue[UUID] = queue.SimpleQueue()
     for run in runs[threads:]:
@@ -143,8 +143,8 @@ def work_off(runs: list[UUID], threads: int, started: Any = None, warm: Callable
         done = [pool.submit(work, run) for run in runs[:threads]]
         if started is not None:
             started.wait()
-        warm()
         ready.wait()
+        begin()
         began = time.perf_counter()
         for one in done:
             one.result()
