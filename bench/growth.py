@@ -60,7 +60,7 @@ class Line:
         entry = store.Entry(status=CheckpointStatus.ACTIVE, node_id="execute", next_step="execute", metadata=metadata)
         head = store.build(self.run.thread_id, self.run.pk, state, entry, parent=self.head, before=self.state)
         facts = [(EventKind.STEP_COMPLETED, {"step": "execute"}), (EventKind.CHECKPOINT_CREATED, {"checkpoint_id": head.shown_id})]
-        assert commit.write(self.run, self.run.epoch, {"attempts": 0}, facts, head)
+        assert commit.write(self.run, commit.Fence(epoch=self.run.epoch), {"attempts": 0}, facts, head)
         self.head, self.state, self.steps = head, state, self.steps + 1
 
     def latest(self, at: int, update: Update) -> list[uuid.UUID]:

@@ -7,7 +7,7 @@ import queue
 import statistics
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
@@ -33,13 +33,48 @@ def measure() -> Iterator[dict[str, Any]]:
             taken.append((time.perf_counter() - began) / STEPS)
     bare, step = statistics.median(floors), statistics.median(taken)
     yield figure("a step, one run at a time, in process, p50", step * 1000, "ms", floor=bare * 1000, ratio=step / bare)
-    yield figure("commit of a step, one statement, p50", one_commit() * 1000, "ms", floor=bare * 1000, ratio=one_commit() / bare, bar=2.0)
+    bare, commit = beside(floor, one_commit)
+    yield figure("commit of a step, one statement, p50", commit * 1000, "ms", floor=bare * 1000, ratio=commit / bare, bar=2.0)
+    yield from written()
     for threads, processes in ((8, 1), (64, 1), (64, 2)):
-        rate = concurrently(threads, processes)
+        bare, rate = beside(floor, lambda threads=threads, processes=processes: concurrently(threads, processes))  # type: ignore[misc]
         name = f"steps per second, {threads} runs at a time, {'one process' if processes == 1 else f'{processes} processes'}"
         bar = 1.0 if threads == 64 else None  # of seconds per step over seconds per bare commit: at most one
         yield figure(f"{name}: a step", 1000 / rate, "ms", floor=bare * 1000, ratio=1 / (rate * bare), bar=bar)
         yield figure(name, rate, "1/s", floor=1 / bare)
+
+
+def beside(floor: Floor, measurement: Callable[[], float]) -> tuple[float, float]:
+    """The bare commit, sampled before and after, and the measurement: a machine is not equally fast for long."""
+    before = floor.sample(100)
+    value = measurement()
+    return (before + floor.sample(100)) / 2, value
+
+
+def written() -> Iterator[dict[str, Any]]:
+    """What the database writes per step with 32 runs in flight: counted by the server, so free of noise."""
+    with connection.cursor() as cursor:
+        cursor.execute("CHECKPOINT")  # the first change of a page after it is written out whole; the warm-up takes those
+    runs = [order() for _ in range(128)]
+    began: tuple[int, int] = (0, 0)
+
+    def begin() -> None:
+        nonlocal began
+        began = counters()
+
+    work_off(runs, 32, begin=begin)
+    steps = (len(runs) - 32) * STEPS
+    transactions, wal = (now - then for now, then in zip(counters(), began, strict=True))
+    yield figure("writing transactions per step, 32 runs at a time", transactions / steps, "", ratio=transactions / steps, bar=1.0)
+    yield figure("WAL per step, four events, 32 runs at a time", wal / steps, "bytes", ratio=wal / steps, bar=2300)
+
+
+def counters() -> tuple[int, int]:
+    """Transactions that wrote, and bytes of WAL, since the server began."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT txid_current(), pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+        found = cursor.fetchone()
+    return int(found[0]), int(found[1])
 
 
 def order() -> UUID:
@@ -88,7 +123,7 @@ def concurrently(threads: int, processes: int) -> float:
     return (len(runs) - threads) * STEPS / took
 
 
-def work_off(runs: list[UUID], threads: int, started: Any = None) -> float:
+def work_off(runs: list[UUID], threads: int, started: Any = None, begin: Callable[[], None] = lambda: None) -> float:
     """Seconds that so many threads take for these runs, the first of each apart: it opens the connection and prepares the statements."""
     waiting: queue.SimpleQueue[UUID] = queue.SimpleQueue()
     for run in runs[threads:]:
@@ -109,6 +144,7 @@ def work_off(runs: list[UUID], threads: int, started: Any = None) -> float:
         if started is not None:
             started.wait()
         ready.wait()
+        begin()
         began = time.perf_counter()
         for one in done:
             one.result()
