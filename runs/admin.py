@@ -76,6 +76,11 @@ class TemplateForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the
         """As it was, where nothing is chosen."""
         return str(self.cleaned_data["frequency"] or self.instance.frequency)
 
+    def clean_retention(self) -> dict[str, Any]:
+        """An emptied field is a template that says nothing."""
+        said: dict[str, Any] = self.cleaned_data["retention"] if self.cleaned_data["retention"] is not None else {}
+        return said
+
     def clean(self) -> dict[str, Any]:
         """Ask the service itself whether it would take the edit, and take that back: the form is where its refusal can be read."""
         values = super().clean() or {}
