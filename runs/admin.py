@@ -17,13 +17,13 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminTextareaWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from checkpoints import store
 from checkpoints.admin import UNREADABLE, ConfirmedAdmin, IdSearch, ReadOnlyAdmin, as_json, link, row, text
 from checkpoints.models import Blob
 from runs import definitions
-from runs.frequency import PROMISES, Frequency
+from runs.frequency import PROMISES, WHEN, Frequency
 from runs.models import Definition, Pause, Repository, Run, StepTemplate, Template, WorkOrder
 from runs.steps.sources import BadSource, check_source
 from runs.workflows.sequence import UnknownName
@@ -65,11 +65,21 @@ class JsonField(forms.JSONField):
 class TemplateForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
     steps = JsonField(help_text=Template._meta.get_field("steps").help_text)
     input_schema = JsonField(help_text=Template._meta.get_field("input_schema").help_text, required=False, empty_value={})
+    frequency = forms.ChoiceField(choices=Frequency.choices, required=False, help_text=WHEN, widget=UnfoldAdminSelectWidget)
     retention = JsonField(help_text=Template._meta.get_field("retention").help_text, required=False, empty_value={})
 
     class Meta:
         model = Template
         fields = ("title", "description", "steps", "input_schema", "needs_repository", "frequency", "retention", "size_budget")
+
+    def clean_frequency(self) -> str:
+        """As it was, where nothing is chosen."""
+        return str(self.cleaned_data["frequency"] or self.instance.frequency)
+
+    def clean_retention(self) -> dict[str, Any]:
+        """An emptied field is a template that says nothing."""
+        said: dict[str, Any] = self.cleaned_data["retention"] if self.cleaned_data["retention"] is not None else {}
+        return said
 
     def clean(self) -> dict[str, Any]:
         """Ask the service itself whether it would take the edit, and take that back: the form is where its refusal can be read."""
