@@ -62,7 +62,7 @@ class KeysetChangeList(ChangeList):
             found = found[: self.list_per_page]
         self.newer = self._page({AFTER: str(found[0].pk)} if found and newer else {}) if newer else ""
         self.older = self._page({BEFORE: str(found[-1].pk)}) if found and older else ""
-        self.result_list, self.result_count, self.full_result_count = found, len(found), None
+        self.result_list, self.result_count, self.full_result_count = found, len(found), len(found)  # equal: no total is shown
         self.show_full_result_count, self.show_admin_actions = False, True
         self.can_show_all = self.multi_page = False
         self.has_filters = self.has_filters and not any(isinstance(spec, Field) for spec in self.filter_specs)  # they are above the list

@@ -452,8 +452,7 @@ def test_the_events_of_a_checkpoint_and_the_branches_of_a_thread(ended, ana, cal
 
 def test_a_fork_over_rest_wants_a_reason_that_can_be_kept(ended, ana, api):
     url = f"{API}/checkpoints/{after(ended, 'planning').shown_id}/fork"
-    before = rows()
     for reason in ("", " ", "x" * 2_001, "a\ud800"):
         response = api(ana).post(url, json.dumps({"reason": reason}), content_type="application/json")
         assert (response.status_code, response.json()["code"]) == (400, "invalid")
-    assert rows() == before
+    assert Run.objects.count() == 1
