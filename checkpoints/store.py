@@ -21,13 +21,15 @@ import json
 import uuid
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connection, transaction
 
-from checkpoints import codec
-from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Thread
+from checkpoints import bodies, codec
+from checkpoints.backends.base import MISSHAPEN
+from checkpoints.backends.base import CheckpointDamaged as CheckpointDamaged
+from checkpoints.backends.base import Entry as Entry
+from checkpoints.models import Blob, Checkpoint, Chunk, Thread
 
 SCHEMA_VERSION = 2
 """Of what is written: digest by key, deltas that extend, snapshots as `{"state": …, "long": [[path, last chunk, chunks]]}`. Version 1 had
@@ -38,27 +40,6 @@ MANY = 64 * 1024
 """Bytes of deltas that a load reads without regret, however small the state is."""
 CHUNK = 8 * 1024
 """Bytes that a list must have got since its last chunk before a snapshot makes another."""
-MISSHAPEN = (TypeError, KeyError, IndexError, AttributeError, ValueError, RecursionError, zlib.error, codec.NotJson)
-"""What reading a body of another shape than we write raises."""
-
-
-class CheckpointDamaged(Exception):
-    """A checkpoint's content does not match its digest: nothing is resumed from it."""
-
-    code = "checkpoint_damaged"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """What a checkpoint records beside the state."""
-
-    status: CheckpointStatus
-    node_id: str = ""
-    next_step: str = ""
-    loop_num: int = 1
-    completed_nodes: int = 0
-    total_nodes: int = 0
-    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 def save(
@@ -122,6 +103,7 @@ def build(
         metadata=dict(entry.metadata),
     )
     checkpoint.behind = 0 if parent is None or delta is None else parent.behind + len(delta)
+    checkpoint.body = bodies.keep(thread_id, checkpoint.pk, body)
     return checkpoint
 
 
@@ -191,7 +173,7 @@ def load(checkpoint: Checkpoint) -> dict[str, Any]:
         state, checkpoint.behind = _unfold(checkpoint)
         found = codec.state_digest(state) if checkpoint.schema_version > 1 else codec.digest(codec.encode(state))
         intact = found == checkpoint.digest
-    except MISSHAPEN:
+    except (*MISSHAPEN, zlib.error):
         intact = False
     if not intact:
         raise CheckpointDamaged(
@@ -203,13 +185,22 @@ def load(checkpoint: Checkpoint) -> dict[str, Any]:
 def _unfold(checkpoint: Checkpoint) -> tuple[codec.State, int]:
     """The state, and the bytes of the deltas that led to it."""
     body = json.loads(checkpoint.body) if isinstance(checkpoint.body, codec.Text) else checkpoint.body
+    older = [] if checkpoint.is_snapshot else _lineage(checkpoint)
+    if bodies.elsewhere(body) or any(bodies.elsewhere(text) for _, _, text in older):
+        body, older = _fetched(body, older)
     if checkpoint.is_snapshot:
         return _whole(checkpoint.schema_version, body), 0
-    *between, (_, version, whole) = _lineage(checkpoint)
+    *between, (_, version, whole) = older
     state = _whole(version, json.loads(whole))
     for _, _, text in reversed(between):
         state = codec.apply(state, json.loads(text))
     return codec.apply(state, body), checkpoint.size + sum(len(text) for _, _, text in between)
+
+
+def _fetched(body: Any, older: list[tuple[bool, int, str]]) -> tuple[Any, list[tuple[bool, int, str]]]:
+    """The same with the bodies that a backend keeps."""
+    text, *texts = bodies.fetch([codec.encode(body), *(text for _, _, text in older)])
+    return json.loads(text), [(is_snapshot, version, text) for (is_snapshot, version, _), text in zip(older, texts, strict=True)]
 
 
 def _lineage(checkpoint: Checkpoint) -> list[tuple[bool, int, str]]:
