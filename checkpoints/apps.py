@@ -1,5 +1,6 @@
 from django.apps import AppConfig
 
+from checkpoints import checks as checks  # registers them
 from checkpoints import converters
 
 

@@ -1,8 +1,8 @@
 """Where the engine's states are: in the checkpoint's row, or in the backend that the settings name, with a reference in the row.
 
-The row itself (lineage, status, node, digest, size) is in the database in any case, since runs, lists and locks stand on it; so are blobs and the
-stretches of long lists, which threads share. A body that goes elsewhere is written before the row is, and so before the commit that makes
-it count: what a crash or a rollback leaves is a body that no row names (`manage.py drop_stray_bodies`), never a row without its body.
+The row itself (lineage, status, node, digest, size) is in the database in any case, since runs, lists and locks stand on it; so are blobs
+and the stretches of long lists, which threads share. A body that goes elsewhere is written before the row is, and so before the commit that
+makes it count: what a crash or a rollback leaves is a body that no row names (`manage.py drop_stray_bodies`), never a row without its body.
 
 A reference holds its key, and rows of both kinds may follow each other. So the setting can be changed at any time, as long as the store
 that was used before is named in CHECKPOINTS_FALLBACKS. What is read is checked like any body: the digest of the whole state is in the row.
@@ -33,7 +33,12 @@ def keep(thread_id: uuid.UUID, checkpoint_id: uuid.UUID, text: codec.Text) -> co
     if not isinstance(store, BodyStore):
         return text
     store.put_body(thread_id, checkpoint_id, text)
-    return codec.Text(codec.encode({"elsewhere": [type(store).__name__, thread_id.hex, checkpoint_id.hex]}))
+    return reference(store, thread_id, checkpoint_id)
+
+
+def reference(store: BodyStore, thread_id: uuid.UUID, key: uuid.UUID) -> codec.Text:
+    """The text that a row has for a body of that store."""
+    return codec.Text(codec.encode({"elsewhere": [type(store).__name__, thread_id.hex, key.hex]}))
 
 
 def elsewhere(body: Any) -> bool:
@@ -53,7 +58,7 @@ def fetch(texts: Sequence[str]) -> list[str]:
 
 
 def drop_on_commit(found: Iterable[Any]) -> None:
-    """Forget the bodies that rows refer to, once the transaction that drops the rows is committed. `found`: rows' bodies, as text or read."""
+    """Forget the bodies that rows refer to, once the transaction that drops the rows is committed. `found`: as the rows have them."""
     texts = [body if isinstance(body, str) else codec.encode(body) for body in found if elsewhere(body)]
     if texts:
         transaction.on_commit(lambda: _drop(texts), robust=True)
@@ -83,6 +88,7 @@ def _body(found: dict[uuid.UUID, str], place: Place) -> str:
     name, _, key = place
     if key not in found:
         raise CheckpointDamaged(
-            f"The state of {shown(key)} is not in the {name} where it was put, nor in another store that is set up. Nothing was resumed from it."
+            f"The state of {shown(key)} is not in the {name} where it was put, nor in another store that is set up."
+            " Nothing was resumed from it."
         )
     return found[key]

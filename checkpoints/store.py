@@ -29,6 +29,7 @@ from checkpoints import bodies, codec
 from checkpoints.backends.base import MISSHAPEN
 from checkpoints.backends.base import CheckpointDamaged as CheckpointDamaged
 from checkpoints.backends.base import Entry as Entry
+from checkpoints.backends.base import StoreUnavailable as StoreUnavailable
 from checkpoints.models import Blob, Checkpoint, Chunk, Thread
 
 SCHEMA_VERSION = 2

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_handler
 
 from checkpoints.reducers import MergeFailed
-from checkpoints.store import CheckpointDamaged
+from checkpoints.store import CheckpointDamaged, StoreUnavailable
 from hitl import services
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.services import InputInvalid, NothingToFork, OrdersStopped, PauseClosed, RepositoryNotFound
@@ -38,6 +38,7 @@ STATUS: dict[type[Exception], int] = {
     TemplateInvalid: 422,
     BadSource: 422,
     CheckpointDamaged: 409,
+    StoreUnavailable: 503,
 }
 
 

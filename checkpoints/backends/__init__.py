@@ -1,4 +1,8 @@
-"""Where checkpoints are kept, chosen like Django's caches: `CHECKPOINTS = {"BACKEND": "checkpoints.backends.redis.RedisStore", "OPTIONS": {…}}`."""
+"""Where checkpoints are kept, chosen like Django's caches.
+
+`CHECKPOINTS = {"BACKEND": "checkpoints.backends.file.FileStore", "OPTIONS": {"folder": "/srv/checkpoints"}}`; CHECKPOINTS_FALLBACKS is a
+list of such settings, of stores that are only read.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The contract for stores of documents: a note and a body per checkpoint, and one atomic change of a thread. See `memory`, `file`, `redis`.
 
-The note says what is known of a checkpoint; the body is its state, or the change against its parent's (`{"on": parent, "delta": …}`). A body says
-itself what it builds on, so that making it a snapshot is one write that leaves every reader right.
+The note says what is known of a checkpoint; the body is its state, or the change against its parent's (`{"on": parent, "delta": …}`). A
+body says itself what it builds on, so that making it a snapshot is one write that leaves every reader right.
 
 A load reads one snapshot and at most SNAPSHOT_EVERY deltas. A long list is written out in every snapshot: unlike the database's, these
 stores share no stretches of lists between snapshots.
@@ -186,6 +186,7 @@ class DocumentStore(CheckpointStore, BodyStore):
         except MISSHAPEN:
             intact = False
         if not intact:
+            self.get(thread_id, checkpoint_id)  # where it was pruned meanwhile, that is all there is to say
             raise CheckpointDamaged(f"{shown(checkpoint_id)} does not match its digest. Nothing was resumed from it.")
         return state
 

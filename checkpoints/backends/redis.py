@@ -1,7 +1,7 @@
 """Checkpoints in Redis: four keys per thread in one hash slot, and every change of them one script, which Redis runs whole or not at all.
 
-As durable as the server is set up: with `appendonly yes` and `appendfsync always` a power cut loses nothing, with `everysec` up to a second,
-without `appendonly` a restart loses everything. A server that evicts keys drops checkpoints. `weaknesses` says what it finds.
+As durable as the server is set up: with `appendonly yes` and `appendfsync always` a power cut loses nothing, with `everysec` up to a
+second, without `appendonly` a restart loses everything. A server that evicts keys drops checkpoints. `weaknesses` says what it finds.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ class RedisStore(DocumentStore):
         policy, words = found.get("maxmemory_policy", "noeviction"), {}
         if not int(found.get("aof_enabled", 0)):
             words["checkpoints.W003"] = (
-                "The Redis that keeps checkpoints has `appendonly no`: when it restarts, the states that it did not save are lost, and their runs"
-                " with them. Set `appendonly yes`."
+                "The Redis that keeps checkpoints has `appendonly no`: when it restarts, states that it did not save are lost, and their"
+                " runs with them. Set `appendonly yes`."
             )
         if policy != "noeviction":
             words["checkpoints.W004"] = (
