@@ -55,7 +55,9 @@ class Hooks:
 RUN = uuid.UUID("01900000-0000-7000-8000-000000000001")
 
 
-def chain(store: CheckpointStore, thread: uuid.UUID, length: int, *, entry: Entry = ACTIVE, wide: int = 300) -> list[tuple[Kept, dict[str, Any]]]:
+def chain(
+    store: CheckpointStore, thread: uuid.UUID, length: int, *, entry: Entry = ACTIVE, wide: int = 300
+) -> list[tuple[Kept, dict[str, Any]]]:
     """So many checkpoints on end, each with its state: a list that grows, a number that changes, and something that stays."""
     made: list[tuple[Kept, dict[str, Any]]] = []
     state: dict[str, Any] = {}

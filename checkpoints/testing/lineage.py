@@ -89,7 +89,7 @@ class Lineage(Hooks):
         assert {made[0][0].id, asked[0][0].id, *(kept.id for kept, _ in made[-4:])} == set(ids)
         assert [store.load(thread, key) for key in ids] == [states[key] for key in ids]
         assert [kept.parent_id for kept in left] == [*ids[1:], None]
-        assert [kept.digest for kept in left] == [dict((k.id, k.digest) for k, _ in made)[key] for key in ids]
+        assert [kept.digest for kept in left] == [kept.digest for kept, _ in reversed(made) if kept.id in ids]
         assert store.prune(thread, keep=4).ids == ()
         more = chain(store, thread, 25)
         assert [store.load(thread, kept.id) for kept, _ in more] == [state for _, state in more]
@@ -109,5 +109,5 @@ class Lineage(Hooks):
         assert store.prune(thread, keep=0).ids == ()
         chain(store, thread, 1)
         assert store.prune(thread, keep=0).ids == ()
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="keep"):
             store.prune(thread, keep=-1)

@@ -24,7 +24,11 @@ ODD: dict[str, Any] = {
 class Writing(Hooks):
     def test_what_was_put_is_what_is_loaded(self, store: CheckpointStore, thread: uuid.UUID) -> None:
         """S2-4, S2-5, S3-3..9: the state, and beside it run, node, status, why it waits, for what, until when."""
-        why = {"blocking_reason": "missing_supplier_data", "required_inputs": {"type": "object"}, "next_deadline": "2030-01-01T00:00:00+00:00"}
+        why = {
+            "blocking_reason": "missing_supplier_data",
+            "required_inputs": {"type": "object"},
+            "next_deadline": "2030-01-01T00:00:00+00:00",
+        }
         entry = Entry(
             status="pending_input", node_id="ask", next_step="", loop_num=2, completed_nodes=3, total_nodes=7, metadata={**why, "odd": ODD}
         )

@@ -105,11 +105,9 @@ class InRows(Hooks):
 
     def environment(self):
         name = connection.settings_dict["NAME"]
-        if connection.vendor == "sqlite":
-            url = f"sqlite:///{name}"
-        else:
-            url = os.environ["DATABASE_URL"].replace("/postgres?", f"/{name}?")
-        return {"DJANGO_SETTINGS_MODULE": "project.settings", "DATABASE_URL": url}
+        server = os.environ["DATABASE_URL"]
+        url = f"sqlite:///{name}" if connection.vendor == "sqlite" else server.replace("/postgres?", f"/{name}?")
+        return {"DJANGO_SETTINGS_MODULE": "tests.small_settings", "DATABASE_URL": url}
 
     def new_thread(self):
         owner, _ = User.objects.get_or_create(username="owner")
@@ -139,5 +137,3 @@ def forged(text: str) -> str:
     changed = text.replace('"n":2', '"n":7')
     assert changed != text
     return changed
-
-
