@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from checkpoints import codec
-from checkpoints.backends.base import BodyStore, CheckpointStore, CheckpointUnknown, Entry
+from checkpoints.backends.base import BodyStore, CheckpointStore, CheckpointUnknown, Entry, Kept
 from checkpoints.testing.hooks import ACTIVE, RUN, Hooks, chain
 
 ODD: dict[str, Any] = {
@@ -41,7 +41,10 @@ class Writing(Hooks):
         assert found == kept == store.latest(thread)
 
     def test_any_sequence_of_updates_loads_as_a_plain_fold(self, store: CheckpointStore, thread: uuid.UUID) -> None:
-        dice, state, kept, states = random.Random(7), {}, None, {}  # noqa: S311  # the same every time
+        dice = random.Random(7)  # noqa: S311  # the same every time
+        state: dict[str, Any] = {}
+        states: dict[uuid.UUID, str] = {}
+        kept: Kept | None = None
         for number in range(70):
             state = _changed(state, number, dice)
             # by turns the caller has the parent's state in hand, as loaded, or leaves it to the store

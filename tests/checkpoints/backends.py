@@ -69,7 +69,8 @@ class OnRedis(Hooks):
             parts = [command] if isinstance(command, (str, bytes)) else list(command)
             text = b"".join(part.encode() if isinstance(part, str) else bytes(part) for part in parts)
             if b"EVALSHA" not in text:
-                return send(self, command, check_health)
+                send(self, command, check_health)
+                return
             send(self, [text[: len(text) // 2]], check_health)
             self.disconnect()
             raise redis.ConnectionError("the cable was pulled")

@@ -103,7 +103,7 @@ def test_a_step_costs_no_statement_more(settings, tmp_path, order_that):
 
     in_rows = cost(order_that(loops))
     settings.CHECKPOINTS = setting("file", tmp_path)
-    assert cost(order_that(loops)) == in_rows
+    assert cost(order_that(loops)) <= in_rows
 
 
 def test_a_transaction_that_fails_leaves_a_stray_body_and_never_a_row_without_one(on_files, make_order, ben):
@@ -111,7 +111,7 @@ def test_a_transaction_that_fails_leaves_a_stray_body_and_never_a_row_without_on
     order = drive(make_order())
     before = set(on_files.bodies())
     with pytest.raises(RuntimeError), transaction.atomic():
-        row = Checkpoint.objects.get(pk=order.thread.head_id)
+        row = Checkpoint.objects.get(pk=str(order.thread.head_id))
         entry = store.Entry(status="active", next_step="execute")
         store.save(order.thread_id, row.run_id, {"lost": True}, entry, parent=row, before=store.load(row))
         raise RuntimeError("rolled back")
@@ -140,6 +140,7 @@ def test_a_body_that_is_gone_or_changed_ends_the_run_with_words(kept, make_order
     order = drive(make_order())
     services.decide(pause_of(order).pk, action="approve", by=ben, via=Via.PAGE)
     head = fresh(order).thread.head
+    assert head is not None
     if accident == "gone":
         kept.drop_bodies(head.thread_id, [head.pk])
     else:
@@ -159,6 +160,7 @@ def test_the_setting_may_change_while_a_run_waits(settings, tmp_path, make_order
     settings.CHECKPOINTS, settings.CHECKPOINTS_FALLBACKS = setting("memory", tmp_path), [setting("file", tmp_path)]
     order = approve(order, ben)
     memory = backends.configured()
+    assert isinstance(memory, BodyStore)
     assert {key for _, key in memory.bodies()} < set(Checkpoint.objects.filter(thread=order.thread_id).values_list("pk", flat=True))
     rows = list(Checkpoint.objects.filter(thread=order.thread_id).order_by("pk"))
     assert len({refers(row) for row in rows}) == 2
@@ -216,7 +218,7 @@ def test_while_the_store_is_away_doors_say_so_and_change_nothing(on_files, pause
 # -- what is said at the start ---------------------------------------------------------------------------------------------------------
 
 
-def found(settings, value, *, redis_url="") -> list[str]:
+def found(settings, value, *, redis_url="") -> list[str | None]:
     settings.CHECKPOINTS, settings.REDIS_URL = value, redis_url
     return [message.id for message in [*checks.as_set_up(), *checks.as_it_is()]]
 
