@@ -59,6 +59,8 @@ def fetch(texts: Sequence[str]) -> list[str]:
 
 def drop_on_commit(found: Iterable[Any]) -> None:
     """Forget the bodies that rows refer to, once the transaction that drops the rows is committed. `found`: as the rows have them."""
+    if not any(isinstance(store, BodyStore) for store in backends.readable()):
+        return
     texts = [body if isinstance(body, str) else codec.encode(body) for body in found if elsewhere(body)]
     if texts:
         transaction.on_commit(lambda: _drop(texts), robust=True)

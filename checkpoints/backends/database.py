@@ -66,19 +66,16 @@ class DatabaseStore(CheckpointStore):
             raise HeadMoved(_head(threads), expected)
 
     def _row(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> Checkpoint:
-        row = Checkpoint.objects.filter(thread=thread_id, pk=checkpoint_id).first()
-        if row is None:
-            raise CheckpointUnknown(f"There is no {shown(checkpoint_id)} in this thread.")
-        return row
+        return _one(Checkpoint.objects.filter(thread=thread_id), checkpoint_id)
 
     def get(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> Kept:
-        return _kept(self._row(thread_id, checkpoint_id))
+        return _kept(_one(self._rows(thread_id), checkpoint_id))
 
     def load(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> dict[str, Any]:
         return store.load(self._row(thread_id, checkpoint_id))
 
     def latest(self, thread_id: uuid.UUID) -> Kept | None:
-        thread = Thread.objects.select_related("head").filter(pk=thread_id).first()
+        thread = Thread.objects.select_related("head").defer("head__body").filter(pk=thread_id).first()
         return None if thread is None or thread.head is None else _kept(thread.head)
 
     def history(self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = PAGE) -> list[Kept]:
@@ -89,7 +86,7 @@ class DatabaseStore(CheckpointStore):
         return Checkpoint.objects.filter(thread=thread_id).order_by("-pk").defer("body")
 
     def children(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> list[Kept]:
-        self._row(thread_id, checkpoint_id)
+        self.get(thread_id, checkpoint_id)
         return [_kept(row) for row in self._rows(thread_id).filter(parent=checkpoint_id).order_by("pk")]
 
     def fork(
@@ -143,6 +140,13 @@ def _locked(thread_id: uuid.UUID) -> QuerySet[Thread]:
     threads = Thread.objects.filter(pk=thread_id)
     threads.update(last_seq=F("last_seq"))
     return threads
+
+
+def _one(rows: QuerySet[Checkpoint], checkpoint_id: uuid.UUID) -> Checkpoint:
+    row = rows.filter(pk=checkpoint_id).first()
+    if row is None:
+        raise CheckpointUnknown(f"There is no {shown(checkpoint_id)} in this thread.")
+    return row
 
 
 def _head(threads: QuerySet[Thread]) -> uuid.UUID | None:
