@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -99,13 +99,35 @@ class Accidents(Hooks):
                 store.prune(thread, keep=keep)
 
         assert at_once(forks, prunes, prunes) == [None] * 3
-        left = store.history(thread, limit=100)
-        ids = {kept.id for kept in left}
-        states = {kept.id: state for kept, state in made}
-        for kept in left:
-            state = store.load(thread, kept.id)
-            assert state == states.get(kept.id, state)
-            assert kept.parent_id in ids or kept.id == made[0][0].id
+        _is_whole(store, thread, made)
+
+    def test_a_fork_whose_source_is_pruned_while_it_reads_writes_nothing(
+        self, store: CheckpointStore, thread: uuid.UUID, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = chain(store, thread, 12)
+        real, pruned = store.load, []
+
+        def load(thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> dict[str, Any]:
+            state = real(thread_id, checkpoint_id)
+            if not pruned:
+                pruned.append(checkpoint_id)
+                store.prune(thread_id, keep=2)
+            return state
+
+        monkeypatch.setattr(store, "load", load)
+        with suppress(CheckpointUnknown):
+            store.fork(thread, made[5][0].id, run_id=RUN, reason="too late")
+        _is_whole(store, thread, made)
+
+
+def _is_whole(store: CheckpointStore, thread: uuid.UUID, made: Sequence[tuple[Kept, dict[str, Any]]]) -> None:
+    """Everything that is left loads, as it was written where it is one of `made`, and has a parent that is left."""
+    left = store.history(thread, limit=100)
+    ids, states = {kept.id for kept in left}, {kept.id: state for kept, state in made}
+    for kept in left:
+        state = store.load(thread, kept.id)
+        assert state == states.get(kept.id, state)
+        assert kept.parent_id in ids or kept.id == made[0][0].id
 
 
 def _put(store: CheckpointStore, thread: uuid.UUID, state: dict[str, Any], parent: uuid.UUID | None) -> Kept | HeadMoved:
