@@ -105,7 +105,8 @@ class Accidents(Hooks):
         self, store: CheckpointStore, thread: uuid.UUID, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         made = chain(store, thread, 12)
-        real, pruned = store.load, []
+        real = store.load
+        pruned: list[uuid.UUID] = []
 
         def load(thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> dict[str, Any]:
             state = real(thread_id, checkpoint_id)
