@@ -118,6 +118,7 @@ class Accidents(Hooks):
         monkeypatch.setattr(store, "load", load)
         with suppress(CheckpointUnknown):
             store.fork(thread, made[5][0].id, run_id=RUN, reason="too late")
+        monkeypatch.undo()
         _is_whole(store, thread, made)
 
 
