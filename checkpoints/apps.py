@@ -1,6 +1,7 @@
 from django.apps import AppConfig
 from django.conf import settings
 
+from checkpoints import checks as checks  # registers them
 from checkpoints import converters, redaction, sealing
 
 

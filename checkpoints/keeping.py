@@ -19,7 +19,7 @@ from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db.models import Exists, F, Q, QuerySet, Sum
 from django.db.models.functions import Length
 
-from checkpoints import codec, ids, store
+from checkpoints import bodies, codec, ids, store
 from checkpoints.collecting import Source
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Memo, Thread
 
@@ -133,6 +133,7 @@ def _drop(thread_id: uuid.UUID, rows: Mapping[uuid.UUID, Any], kids: Sequence[Ch
     mine = Checkpoint.objects.filter(pk__in=list(rows))
     tally.add("checkpoints", len(rows), weight(mine, "body") + weight(mine, "metadata"))
     tally.add("rebased", len(kids), sum(kid.size for kid in kids))
+    bodies.drop_on_commit(mine.values_list("body", flat=True))
     mine._raw_delete(using=DEFAULT_DB_ALIAS)  # the collector would refuse: they are each other's parents. The database's keys still hold
     balance = F("step_balance") + before - affected.filter(pk__in=[kid.pk for kid in kids]).count()
     Thread.objects.filter(pk=thread_id).update(step_balance=balance)

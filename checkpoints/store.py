@@ -22,14 +22,17 @@ import re
 import uuid
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connection, transaction
 
-from checkpoints import codec, graph_state, redaction, sealing, upgrades
+from checkpoints import bodies, codec, graph_state, redaction, sealing, upgrades
+from checkpoints.backends import base
+from checkpoints.backends.base import CheckpointDamaged as CheckpointDamaged
+from checkpoints.backends.base import Entry as Entry
+from checkpoints.backends.base import StoreUnavailable as StoreUnavailable
 from checkpoints.fields import demand
-from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, JsonTextField, Thread
+from checkpoints.models import Blob, Checkpoint, Chunk, JsonTextField, Thread
 from checkpoints.upgrades import SCHEMA_VERSION
 
 SNAPSHOT_EVERY = 20
@@ -38,41 +41,19 @@ MANY = 64 * 1024
 """Bytes of deltas that a load reads without regret, however small the state is."""
 CHUNK = 8 * 1024
 """Bytes that a list must have got since its last chunk before a snapshot makes another."""
-BODY, ITEMS = "checkpoints_checkpoint.body", "checkpoints_chunk.content"
-"""The sealed columns that are read by SQL of our own."""
-MISSHAPEN = (
-    TypeError, KeyError, IndexError, AttributeError, ValueError, RecursionError,
-    zlib.error, codec.NotJson, sealing.SealBroken, upgrades.UnknownVersion,
-)  # fmt: skip
+ITEMS = "checkpoints_chunk.content"
+"""The sealed column of chunks, which is read by SQL of our own."""
+MISSHAPEN = (*base.MISSHAPEN, zlib.error, sealing.SealBroken, upgrades.UnknownVersion)
 """What reading a body of another shape than we write raises."""
 DIGEST = re.compile("(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 REWRITTEN = ("parent_id", "body", "size", "is_snapshot", "depth", "dropped_before")
 """Columns that `keeping` may change."""
 
 
-class CheckpointDamaged(Exception):
-    """A checkpoint's content does not match its digest: nothing is resumed from it."""
-
-    code = "checkpoint_damaged"
-
-
 class StateLocked(CheckpointDamaged):
     """What was stored is encrypted with a key that this server does not have: nothing is resumed from it until it has."""
 
     code = "encryption_key_missing"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """What a checkpoint records beside the state."""
-
-    status: CheckpointStatus
-    node_id: str = ""
-    next_step: str = ""
-    loop_num: int = 1
-    completed_nodes: int = 0
-    total_nodes: int = 0
-    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 def save(
@@ -137,6 +118,7 @@ def build(
     )
     checkpoint.chunked = chunked
     checkpoint.behind = 0 if parent is None or delta is None else parent.behind + len(delta)
+    checkpoint.body = bodies.keep(thread_id, checkpoint.pk, body)
     return checkpoint
 
 
@@ -226,7 +208,16 @@ def references(checkpoint: Checkpoint) -> set[str]:
         raise StateLocked(f"{checkpoint.shown_id}: {error}") from error
     except sealing.SealBroken:
         return set()
-    return set(DIGEST.findall(codec.encode(metadata))) | set(DIGEST.findall(str(JsonTextField().get_prep_value(body))))
+    text = str(JsonTextField().get_prep_value(body))
+    try:
+        [text] = bodies.fetch([text])
+    except StoreUnavailable:
+        raise
+    except sealing.KeyMissing as error:
+        raise StateLocked(f"{checkpoint.shown_id}: {error}") from error
+    except (CheckpointDamaged, sealing.SealBroken):
+        pass  # it is gone, and so is what it referred to
+    return set(DIGEST.findall(codec.encode(metadata))) | set(DIGEST.findall(text))
 
 
 def load(checkpoint: Checkpoint, *, before: codec.State | None = None) -> dict[str, Any]:
@@ -259,7 +250,10 @@ def _checked(checkpoint: Checkpoint, before: codec.State | None = None) -> codec
         if checkpoint.body == graph_state.BODY:
             return codec.state(graph_state.state(checkpoint))
         if before is not None and not checkpoint.is_snapshot:
-            state = codec.apply(before, upgrades.current(checkpoint.schema_version, demand(checkpoint.body), is_snapshot=False))
+            delta = _own(checkpoint)
+            if bodies.elsewhere(delta):
+                delta, _ = _fetched(delta, [])
+            state = codec.apply(before, upgrades.current(checkpoint.schema_version, delta, is_snapshot=False))
         else:
             state, checkpoint.behind = _unfold(checkpoint)
         intact = upgrades.digest(checkpoint.schema_version, state) == checkpoint.digest
@@ -274,17 +268,30 @@ def _checked(checkpoint: Checkpoint, before: codec.State | None = None) -> codec
     return state
 
 
+def _own(checkpoint: Checkpoint) -> Any:
+    """The body as the row has it, or where it is."""
+    return json.loads(checkpoint.body) if isinstance(checkpoint.body, codec.Text) else demand(checkpoint.body)
+
+
 def _unfold(checkpoint: Checkpoint) -> tuple[codec.State, int]:
     """The state, and the bytes of the deltas that led to it."""
-    body = json.loads(checkpoint.body) if isinstance(checkpoint.body, codec.Text) else demand(checkpoint.body)
+    body, older = _own(checkpoint), [] if checkpoint.is_snapshot else _lineage(checkpoint)
+    if bodies.elsewhere(body) or any(bodies.elsewhere(text) for _, _, text in older):
+        body, older = _fetched(body, older)
     body = upgrades.current(checkpoint.schema_version, body, is_snapshot=checkpoint.is_snapshot)
     if checkpoint.is_snapshot:
         return _whole(body), 0
-    *between, (_, version, whole) = _lineage(checkpoint)
+    *between, (_, version, whole) = older
     state = _whole(upgrades.current(version, json.loads(whole), is_snapshot=True))
     for _, version, text in reversed(between):
         state = codec.apply(state, upgrades.current(version, json.loads(text), is_snapshot=False))
     return codec.apply(state, body), checkpoint.size + sum(len(text) for _, _, text in between)
+
+
+def _fetched(body: Any, older: list[tuple[bool, int, str]]) -> tuple[Any, list[tuple[bool, int, str]]]:
+    """The same with the bodies that a backend keeps."""
+    text, *texts = bodies.fetch([codec.encode(body), *(text for _, _, text in older)])
+    return json.loads(text), [(is_snapshot, version, text) for (is_snapshot, version, _), text in zip(older, texts, strict=True)]
 
 
 def _lineage(checkpoint: Checkpoint) -> list[tuple[bool, int, str]]:
@@ -302,7 +309,7 @@ def _lineage(checkpoint: Checkpoint) -> list[tuple[bool, int, str]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, [key, checkpoint.depth])
         rows = cursor.fetchall()
-    return [(bool(is_snapshot), version, sealing.opened_text(body, BODY)) for is_snapshot, version, body in rows]
+    return [(bool(is_snapshot), version, sealing.opened_text(body, bodies.SEALED)) for is_snapshot, version, body in rows]
 
 
 def _whole(body: Any) -> codec.State:

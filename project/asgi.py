@@ -12,7 +12,10 @@ from django.urls import path, re_path
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 django_application: Any = get_asgi_application()
 
-from hitl import routing, sse  # noqa: E402  # its models need the line above
+from checkpoints import checks  # noqa: E402  # their models need the line above
+from hitl import routing, sse  # noqa: E402
+
+checks.at_start(reach=False)
 
 
 class SameOrigin(OriginValidator):

@@ -10,8 +10,9 @@ from typing import Any
 
 from billiard.process import active_children
 from celery import Celery
-from celery.signals import task_prerun, worker_process_init, worker_shutting_down
+from celery.signals import task_prerun, worker_init, worker_process_init, worker_shutting_down
 
+from checkpoints import checks
 from runs.engine import stopping
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
@@ -24,6 +25,11 @@ LAST_SECONDS = 2.0
 app = Celery("waystation", amqp="project.broker:Broker")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@worker_init.connect
+def _look_at_the_store(**_: Any) -> None:
+    checks.at_start(reach=True)
 
 
 @worker_shutting_down.connect

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -75,6 +75,27 @@ def database(url: str, *, pool: int) -> dict[str, Any]:
         "CONN_HEALTH_CHECKS": bool(pool),  # else the pool hands out connections that a restarted server has forgotten
         "OPTIONS": options,
     }
+
+
+def checkpoints(url: str, *, redis: str) -> dict[str, Any]:
+    """A CHECKPOINTS setting for `database:`, `redis:` (the broker's server) or `redis://host:port/number`, `file:///folder`, `memory:`.
+
+    `?prefix=…` may follow a Redis URL.
+    """
+    parts = urlsplit(url)
+    match parts.scheme:
+        case "database" | "memory" if url == f"{parts.scheme}:":
+            return {"BACKEND": f"checkpoints.backends.{parts.scheme}.{parts.scheme.capitalize()}Store", "OPTIONS": {}}
+        case "file" if parts.path.startswith("/") and not parts.netloc:
+            return {"BACKEND": "checkpoints.backends.file.FileStore", "OPTIONS": {"folder": unquote(parts.path)}}
+        case "redis" | "rediss" | "unix" if url != "redis:" or redis:
+            asked = dict(parse_qsl(parts.query))
+            prefix = {"prefix": asked.pop("prefix")} if "prefix" in asked else {}
+            plain = parts._replace(query=urlencode(asked)).geturl()
+            return {"BACKEND": "checkpoints.backends.redis.RedisStore", "OPTIONS": {"url": redis if url == "redis:" else plain, **prefix}}
+    raise ImproperlyConfigured(
+        f"CHECKPOINTS_URL={url!r}: use database:, memory:, file:///folder, redis://host:port/number, or redis: with REDIS_URL"
+    )
 
 
 def _prepared(options: dict[str, Any]) -> dict[str, Any]:

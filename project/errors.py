@@ -12,7 +12,7 @@ from rest_framework.views import exception_handler as drf_handler
 from checkpoints.differences import DifferentThreads, NothingBefore
 from checkpoints.portable import DocumentTooLarge, ImportRefused
 from checkpoints.reducers import MergeFailed
-from checkpoints.store import CheckpointDamaged, StateLocked
+from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
 from hitl import revisions, services
 from hitl.erasure import CannotErase
 from runs.definitions import TemplateInvalid, TemplateNotFound
@@ -49,6 +49,7 @@ STATUS: dict[type[Exception], int] = {
     ImportRefused: 422,
     DocumentTooLarge: 413,
     CannotErase: 409,
+    StoreUnavailable: 503,
 }
 
 

@@ -76,6 +76,11 @@ HTTPS = env.flag("HTTPS")
 REDIS_URL = env.text("REDIS_URL")
 """Broker and channel layer, `redis://host:port/db`; empty means the embedded default, all in one process."""
 
+CHECKPOINTS, *CHECKPOINTS_FALLBACKS = [
+    env.checkpoints(url, redis=REDIS_URL) for url in env.items("CHECKPOINTS_URL", "database:", separator=" ")
+] or [env.checkpoints("database:", redis="")]
+"""Where the bodies of states are kept; further URLs, after spaces, are stores that were used before and are still read."""
+
 INSTALLED_APPS = [
     "daphne",
     "unfold",
@@ -100,6 +105,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
+    "project.unavailable.Unavailable",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

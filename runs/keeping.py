@@ -14,7 +14,7 @@ from checkpoints import collecting, housekeeping
 from checkpoints.keeping import Policy, Rules, Tally
 from checkpoints.models import Thread
 from checkpoints.sealing import KeyMissing
-from checkpoints.store import StateLocked
+from checkpoints.store import StateLocked, StoreUnavailable
 from runs.models import Pause, Run, Template
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ def tend(*, now: dt.datetime) -> None:
         return
     try:
         housekeeping.tend(rules(), seconds=SWEEP_SECONDS, every=_every(), now=now)
-    except (StateLocked, KeyMissing) as error:  # what cannot be read may refer to any blob
+    except (StateLocked, KeyMissing, StoreUnavailable) as error:  # what cannot be read may refer to any blob
         logger.error("nothing that is old was dropped: %s", error)
 
 

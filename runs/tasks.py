@@ -21,8 +21,9 @@ from django.utils import timezone
 from kombu.exceptions import ChannelError
 
 from checkpoints import ids
+from checkpoints.store import StoreUnavailable
 from runs import keeping
-from runs.engine import lease, recovery
+from runs.engine import lease, putting_off, recovery
 from runs.engine.advance import advance
 from runs.engine.stopping import stopping
 from runs.workflows.sequence import DEFAULT_QUEUE
@@ -48,8 +49,13 @@ def advance_run(run_id: str) -> None:
     if stopping():
         raise Reject(requeue=True)  # another worker takes it
     _check_connection()
-    for wanted, queue in advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS):
+    try:
+        wake = advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS)
+    except StoreUnavailable as error:
+        return putting_off.put_off(uuid.UUID(run_id), words=str(error))
+    for wanted, queue in wake:
         send(wanted, queue)
+    return None
 
 
 @shared_task(ignore_result=True, expires=30)

@@ -98,5 +98,5 @@ def _incident(run: Run) -> list[Wake]:
 def _state(head: Checkpoint) -> dict[str, Any] | None:
     try:
         return store.load(head)
-    except store.CheckpointDamaged:
+    except (store.CheckpointDamaged, store.StoreUnavailable):
         return None

@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints import fields, log, rotation, sealing, store
+from checkpoints import bodies, fields, log, rotation, sealing, store
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Event, EventKind, Memo, Thread
 from checkpoints.store import CheckpointDamaged, Entry, StateLocked
 from hitl import invariants, services
@@ -362,7 +362,7 @@ def test_every_sealed_column_is_rotated():
         "runs_pause.effects", "runs_run.input", "runs_run.error", "runs_run.reason", "runs_workorder.request", "runs_workorder.input",
         "hitl_decision.feedback",
     }  # fmt: skip
-    assert {store.BODY, store.ITEMS} <= {column.about for column in rotation.columns()}
+    assert {bodies.SEALED, store.ITEMS} <= {column.about for column in rotation.columns()}
 
 
 def test_a_new_key_is_one_and_another_each_time():

@@ -20,7 +20,7 @@ CHROMIUM = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 SCREENSHOTS = Path(__file__).resolve().parent.parent / ".artifacts" / "screenshots"
-REDIS_NUMBERS = {"stories": 1, "accidents": 2, "broker": 3, "shutdown": 4, "queues": 5, "threads": 6}
+REDIS_NUMBERS = {"stories": 1, "accidents": 2, "broker": 3, "shutdown": 4, "queues": 5, "threads": 6, "backends": 7}
 EXPECTED = re.compile(r"\b(409|422) \(")
 PASSWORD = "a long password of the tests"
 PEOPLE = """

@@ -1,0 +1,314 @@
+"""The contract for stores of documents: a note and a body per checkpoint, and one atomic change of a thread. See `memory`, `file`, `redis`.
+
+The note says what is known of a checkpoint; the body is its state, or the change against its parent's (`{"on": parent, "delta": …}`). A
+body says itself what it builds on, so that making it a snapshot is one write that leaves every reader right.
+
+A load reads one snapshot and at most SNAPSHOT_EVERY deltas. A long list is written out in every snapshot: unlike the database's, these
+stores share no stretches of lists between snapshots.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from abc import abstractmethod
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from checkpoints import codec
+from checkpoints.backends.base import (
+    MISSHAPEN,
+    PAGE,
+    BodyStore,
+    CheckpointDamaged,
+    CheckpointStore,
+    CheckpointUnknown,
+    Entry,
+    HeadMoved,
+    Kept,
+    Pruned,
+    entry_of_fork,
+    key_after,
+    nearest_kept,
+    shown,
+    to_drop,
+    unpacked,
+)
+
+SNAPSHOT_EVERY = 20
+ALL = 10**9
+TRIES = 50
+"""How often a change begins anew because somebody else changed the thread meanwhile."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What happens to a thread at once, if its head is still `expected`."""
+
+    expected: uuid.UUID | None
+    needs: Sequence[uuid.UUID] = ()
+    """Checkpoints that must still be there: a prune leaves the head as it is, so it is not seen by that."""
+    head: uuid.UUID | None = None
+    """The new head, which is one of `notes`; None leaves it."""
+    notes: Mapping[uuid.UUID, str] = field(default_factory=dict)
+    bodies: Mapping[uuid.UUID, str] = field(default_factory=dict)
+    drop: Sequence[uuid.UUID] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """What is stored of a checkpoint beside its body."""
+
+    kept: Kept
+    depth: int
+    """Deltas between it and a snapshot, at most."""
+
+    def text(self) -> str:
+        kept = self.kept
+        return codec.encode(
+            {
+                "run": kept.run_id.hex,
+                "parent": kept.parent_id.hex if kept.parent_id else None,
+                "entry": {**asdict(replace(kept.entry, metadata={})), "metadata": dict(kept.entry.metadata)},
+                "digest": kept.digest,
+                "size": kept.size,
+                "depth": self.depth,
+                "at": kept.created_at.isoformat(),
+            }
+        )
+
+    @classmethod
+    def read(cls, thread_id: uuid.UUID, key: uuid.UUID, text: str) -> Note:
+        try:
+            found = unpacked(text)
+            kept = Kept(
+                id=key,
+                thread_id=thread_id,
+                run_id=uuid.UUID(found["run"]),
+                parent_id=uuid.UUID(found["parent"]) if found["parent"] else None,
+                entry=Entry(**found["entry"]),
+                digest=found["digest"],
+                size=found["size"],
+                created_at=dt.datetime.fromisoformat(found["at"]),
+            )
+            return cls(kept=kept, depth=found["depth"])
+        except MISSHAPEN as error:
+            raise CheckpointDamaged(f"The note of {shown(key)} cannot be read; its stored bytes were changed.") from error
+
+
+class DocumentStore(CheckpointStore, BodyStore):
+    """The whole contract on seven operations of a backend. Each raises StoreUnavailable where the backend cannot be reached."""
+
+    @abstractmethod
+    def _apply(self, thread_id: uuid.UUID, change: Change) -> None:
+        """Carry out a change: all of it or nothing, and durably. Raises HeadMoved where the head is not as expected, CheckpointUnknown
+        where a checkpoint that it needs has gone."""
+
+    @abstractmethod
+    def _head(self, thread_id: uuid.UUID) -> uuid.UUID | None: ...
+
+    @abstractmethod
+    def _notes(self, thread_id: uuid.UUID, keys: Sequence[uuid.UUID]) -> dict[uuid.UUID, str]:
+        """Of those that there are."""
+
+    @abstractmethod
+    def _keys(self, thread_id: uuid.UUID, before: uuid.UUID | None, limit: int) -> list[uuid.UUID]:
+        """Of the thread's checkpoints, newest first."""
+
+    @abstractmethod
+    def _forget(self, thread_id: uuid.UUID) -> None:
+        """Drop the thread, head first."""
+
+    def put(
+        self,
+        thread_id: uuid.UUID,
+        run_id: uuid.UUID,
+        state: Mapping[str, Any],
+        entry: Entry,
+        *,
+        parent: uuid.UUID | None,
+        before: Mapping[str, Any] | None = None,
+    ) -> Kept:
+        above = None if parent is None else self._note(thread_id, parent)
+        head = self._head(thread_id)
+        if head != parent:
+            raise HeadMoved(head, parent)
+        if above is not None and before is None and above.depth < SNAPSHOT_EVERY:
+            before = self.load(thread_id, above.kept.id)
+        return self._write(thread_id, run_id, state, entry, above=above, before=before, head=head)
+
+    def _write(
+        self,
+        thread_id: uuid.UUID,
+        run_id: uuid.UUID,
+        state: Mapping[str, Any],
+        entry: Entry,
+        *,
+        above: Note | None,
+        before: Mapping[str, Any] | None,
+        head: uuid.UUID | None,
+    ) -> Kept:
+        was = None if before is None else codec.state(before)
+        now = codec.state(state, was)
+        codec.check(entry.metadata, "metadata")
+        parent = None if above is None else above.kept.id
+        depth, body = _body(now, was, above)
+        kept = Kept(
+            id=key_after(parent, head),
+            thread_id=thread_id,
+            run_id=run_id,
+            parent_id=parent,
+            entry=entry,
+            digest=codec.state_digest(now),
+            size=len(body),
+            created_at=dt.datetime.now(dt.UTC),
+        )
+        notes = {kept.id: Note(kept=kept, depth=depth).text()}
+        needs = () if parent is None else (parent,)
+        self._apply(thread_id, Change(expected=head, needs=needs, head=kept.id, notes=notes, bodies={kept.id: body}))
+        return kept
+
+    def get(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> Kept:
+        return self._note(thread_id, checkpoint_id).kept
+
+    def _note(self, thread_id: uuid.UUID, key: uuid.UUID) -> Note:
+        found = self._notes(thread_id, [key])
+        if key not in found:
+            raise CheckpointUnknown(f"There is no {shown(key)} in this thread.")
+        return Note.read(thread_id, key, found[key])
+
+    def load(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> dict[str, Any]:
+        kept = self.get(thread_id, checkpoint_id)
+        try:
+            state = self._state(thread_id, checkpoint_id)
+            intact = codec.state_digest(state) == kept.digest
+        except MISSHAPEN:
+            intact = False
+        if not intact:
+            self.get(thread_id, checkpoint_id)  # where it was pruned meanwhile, that is all there is to say
+            raise CheckpointDamaged(f"{shown(checkpoint_id)} does not match its digest. Nothing was resumed from it.")
+        return state
+
+    def _state(self, thread_id: uuid.UUID, key: uuid.UUID) -> codec.State:
+        """Raises one of MISSHAPEN where it cannot be put together."""
+        for _ in range(3):  # a prune may drop what was just named, after it made the delta that named it a snapshot
+            deltas: list[Any] = []
+            at: uuid.UUID | None = key
+            while at is not None and len(deltas) <= SNAPSHOT_EVERY:
+                text = self.get_bodies(thread_id, [at]).get(at)
+                if text is None:
+                    break
+                body = unpacked(text)
+                if body["on"] is None:
+                    return _folded(body["state"], deltas)
+                deltas.append(body["delta"])
+                at = uuid.UUID(body["on"])
+        raise KeyError(key)
+
+    def latest(self, thread_id: uuid.UUID) -> Kept | None:
+        for _ in range(TRIES):
+            head = self._head(thread_id)
+            if head is None:
+                return None
+            try:
+                return self.get(thread_id, head)
+            except CheckpointUnknown:  # dropped with its thread, just now
+                continue
+        raise CheckpointDamaged(f"The thread's head is {shown(head)}, of which there is no note.")
+
+    def history(self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = PAGE) -> list[Kept]:
+        return [note.kept for note in self._history(thread_id, before=before, limit=limit)]
+
+    def _history(self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = ALL) -> list[Note]:
+        keys = self._keys(thread_id, before, limit)
+        found = self._notes(thread_id, keys)
+        return [Note.read(thread_id, key, found[key]) for key in keys if key in found]
+
+    def children(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> list[Kept]:
+        self.get(thread_id, checkpoint_id)
+        newer = [kept for kept in self.history(thread_id, limit=ALL) if kept.id > checkpoint_id]
+        return [kept for kept in reversed(newer) if kept.parent_id == checkpoint_id]
+
+    def fork(
+        self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID, *, run_id: uuid.UUID, reason: str, state: Mapping[str, Any] | None = None
+    ) -> Kept:
+        for last in range(TRIES, -1, -1):
+            source = self._note(thread_id, checkpoint_id)
+            entry = entry_of_fork(source.kept, reason)
+            before = self.load(thread_id, checkpoint_id)
+            after = before if state is None else state
+            try:
+                return self._write(thread_id, run_id, after, entry, above=source, before=before, head=self._head(thread_id))
+            except HeadMoved:  # a fork goes beside whatever the head is
+                if not last:
+                    raise
+        raise AssertionError("unreachable: the last try raises")
+
+    def prune(self, thread_id: uuid.UUID, *, keep: int, dry_run: bool = False) -> Pruned:
+        for last in range(TRIES, -1, -1):
+            head = self._head(thread_id)
+            notes = self._history(thread_id)
+            dropped = to_drop([note.kept for note in notes], head, keep)
+            pruned = Pruned(ids=tuple(sorted(dropped)), size=sum(note.kept.size for note in notes if note.kept.id in dropped))
+            if dry_run or not dropped:
+                return pruned
+            try:
+                self._apply(thread_id, self._rebased(thread_id, notes, dropped, head))
+                return pruned
+            except (HeadMoved, CheckpointUnknown):  # somebody wrote, or pruned, meanwhile: what may go is looked at again
+                if not last:
+                    raise
+        raise AssertionError("unreachable: the last try raises")
+
+    def _rebased(self, thread_id: uuid.UUID, notes: Sequence[Note], dropped: set[uuid.UUID], head: uuid.UUID | None) -> Change:
+        """The change that drops: what is kept and builds on what goes becomes a snapshot in the same."""
+        parents = {note.kept.id: note.kept.parent_id for note in notes}
+        rewritten: dict[uuid.UUID, str] = {}
+        bodies: dict[uuid.UUID, str] = {}
+        needs: set[uuid.UUID] = set()
+        for note in notes:
+            kept = note.kept
+            if kept.id in dropped or kept.parent_id not in dropped:
+                continue
+            body = _snapshot(codec.state(self.load(thread_id, kept.id)))
+            bodies[kept.id] = body
+            parent = nearest_kept(kept.parent_id, parents, dropped)
+            assert parent is not None  # a root is never dropped
+            rewritten[kept.id] = Note(kept=replace(kept, parent_id=parent, size=len(body)), depth=0).text()
+            needs |= {kept.id, parent}
+        return Change(expected=head, needs=sorted(needs), notes=rewritten, bodies=bodies, drop=sorted(dropped))
+
+    def delete_thread(self, thread_id: uuid.UUID) -> int:
+        number = len(self._keys(thread_id, None, ALL))
+        self._forget(thread_id)
+        return number
+
+
+def _body(now: codec.State, was: codec.State | None, above: Note | None) -> tuple[int, str]:
+    """The depth and the text to store: a delta where that is smaller and no snapshot is due."""
+    whole = _snapshot(now) if above is None or was is None or above.depth >= SNAPSHOT_EVERY else ""
+    if whole or above is None or was is None:
+        return 0, whole
+    delta = codec.encode({"on": above.kept.id.hex, "delta": codec.difference(was, now)})
+    if len(delta) < codec.weight(now):
+        return above.depth + 1, delta
+    return 0, _snapshot(now)
+
+
+def _snapshot(state: codec.State) -> str:
+    return codec.encode({"on": None, "state": state})
+
+
+def _folded(state: Any, deltas: Sequence[Any]) -> codec.State:
+    whole = codec.state(state)
+    for delta in reversed(deltas):
+        whole = codec.apply(whole, delta)
+    return whole
+
+
+def refuse_missing(change: Change, there: Container[uuid.UUID]) -> None:
+    """Raise CheckpointUnknown where something that a change needs is not there."""
+    for key in change.needs:
+        if key not in there:
+            raise CheckpointUnknown(f"{shown(key)} was dropped meanwhile; nothing was written.")

@@ -1,0 +1,60 @@
+"""Whether the store of checkpoints is set up so that it can keep what the product promises: at every start, and by `manage.py check`.
+
+What the settings say is looked at always; what the server or folder behind them does, at the start of a worker and by `check --deploy`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.exceptions import ImproperlyConfigured
+
+from checkpoints import backends
+from checkpoints.backends.file import FileStore
+
+logger = logging.getLogger(__name__)
+
+
+@register("checkpoints")
+def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    """What the settings alone tell."""
+    several = bool(getattr(settings, "REDIS_URL", ""))
+    try:
+        backends.readable()
+        store = backends.configured()
+    except ImproperlyConfigured as error:
+        return [Error(str(error), id="checkpoints.E001")]
+    if not store.durable and several:
+        words = "Checkpoints are kept in the memory of one process, but web and workers are several (REDIS_URL is set)."
+        return [Error(words, hint="Use database:, redis: or file: in CHECKPOINTS_URL.", id="checkpoints.E002")]
+    if not store.durable:
+        words = "Checkpoints are kept in memory: every run under way is lost with this process. For tests and for trying out only."
+        return [Warning(words, id="checkpoints.W007")]
+    if isinstance(store, FileStore) and several:
+        words = f"Checkpoints are files in {store.folder}: every host with a worker or a web process must share that folder."
+        return [Warning(words, hint="Silence this where they do, or all are on one host.", id="checkpoints.W008")]
+    return []
+
+
+@register("checkpoints", deploy=True)
+def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    """What the server or folder behind the settings promises; it is reached for this."""
+    try:
+        found = backends.configured().weaknesses()
+    except ImproperlyConfigured:
+        return []  # said above
+    return [(Error if ".E" in key else Warning)(words, id=key) for key, words in found.items()]
+
+
+def at_start(*, reach: bool) -> None:
+    """Log what is weak, and stop this process where the store cannot be used. For processes that Django's own checks do not run in."""
+    messages: Sequence[CheckMessage] = [*as_set_up(), *(as_it_is() if reach else [])]
+    for message in messages:
+        if not message.is_silenced():
+            logger.log(message.level, "%s (%s)", message.msg, message.id)
+    if any(message.is_serious() and not message.is_silenced() for message in messages):
+        raise SystemExit("The store of checkpoints cannot be used as it is set up; see above.")
