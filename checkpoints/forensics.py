@@ -11,7 +11,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import connection
 
-from checkpoints import ids, rights
+from checkpoints import ids, seeing
 from checkpoints.differences import Comparison
 from checkpoints.lineage import Branch, Node
 from checkpoints.models import Checkpoint, Event, EventKind
@@ -29,7 +29,7 @@ ENDS_SHOWN = 3
 
 def may_read_state(user: AbstractBaseUser | AnonymousUser) -> bool:
     """Whether this member of staff may see what is in a state. The one place to ask, for pages and downloads of the admin."""
-    return bool(getattr(user, "has_perm", lambda _: False)("checkpoints.view_checkpoint")) and rights.may_see_state(user)
+    return bool(getattr(user, "has_perm", lambda _: False)("checkpoints.view_checkpoint")) and seeing.may_see_state(user)
 
 
 def events_of(checkpoint: Checkpoint) -> list[Event]:

@@ -14,20 +14,14 @@ from django.db.models.functions import Cast
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 
-from checkpoints import sealing
+from checkpoints.seeing import may_see_state
 
 if TYPE_CHECKING:
-    from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+    pass
 
-RIGHT = "checkpoints.view_state"
 SHOWN = 1000
 """Characters of a stored value on a page."""
 HIDDEN = "Encrypted"
-
-
-def may_see_state(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether the admin shows this person states and what else is encrypted. Where nothing is, its other rights are all it takes."""
-    return not sealing.in_use() or bool(getattr(user, "has_perm", lambda right: False)(RIGHT))
 
 
 def stored(row: Model, column: str) -> str:
