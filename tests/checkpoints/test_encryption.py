@@ -244,7 +244,9 @@ def test_keys_are_in_no_repr():
         assert OLD not in repr(sealing._ring)
 
 
-@pytest.mark.parametrize("text", ["x", "A" * 43 + "!", OLD[:-2], f"{OLD},plain", f"{NEW},{OLD[:20]}"])
+@pytest.mark.parametrize(
+    "text", ["x", "A" * 43 + "!", OLD[:-2], f"{OLD},plain", f"{NEW},{OLD[:20]}"], ids=["short", "signs", "cut", "plain", "second"]
+)
 def test_a_bad_key_stops_the_start_without_being_shown(monkeypatch, text):
     monkeypatch.setenv("SOME_KEYS", text)
     with pytest.raises(ImproperlyConfigured, match="SOME_KEYS, key") as refused:
