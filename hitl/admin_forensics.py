@@ -19,7 +19,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 from checkpoints import codec, forensics, store
 from checkpoints.admin_pages import CheckpointPages, ThreadPages
 from checkpoints.models import Checkpoint
-from hitl import services
+from hitl import portable, services
 from hitl.models import Decision
 from runs import forks
 from runs.forks import NothingToFork
@@ -95,13 +95,37 @@ def may_operate(request: HttpRequest) -> bool:
     return request.user.has_perm("checkpoints.change_checkpoint")
 
 
+def may_export(request: HttpRequest) -> bool:
+    """A document holds all states in plain."""
+    return request.user.has_perm("checkpoints.view_event") and forensics.may_read_state(request.user)
+
+
 def doors(request: HttpRequest) -> dict[str, str]:
     return DOORS if may_operate(request) else dict.fromkeys(DOORS, "")
 
 
 class ThreadForensics(ThreadPages):
+    def get_urls(self) -> list[URLPattern]:
+        export = path("<path:object_id>/export/", self.admin_site.admin_view(self.export_view), name="checkpoints_thread_export")
+        return [export, *super().get_urls()]
+
     def offers(self, request: HttpRequest) -> dict[str, Any]:
-        return doors(request)
+        return {**doors(request), "export": "admin:checkpoints_thread_export" if may_export(request) else ""}
+
+    def export_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The whole thread as one document, in plain."""
+        if not self.has_view_permission(request) or not may_export(request):
+            raise PermissionDenied
+        try:
+            document = portable.export(uuid.UUID(object_id))
+        except (ValueError, services.NotFound) as error:
+            raise Http404("There is no such thread.") from error
+        except store.CheckpointDamaged as error:
+            messages.error(request, f"Nothing was exported: {error}")
+            return HttpResponseRedirect(reverse("admin:checkpoints_thread_change", args=[object_id]))
+        response = HttpResponse(codec.encode(document), content_type="application/json")
+        response["Content-Disposition"] = f'attachment; filename="{document["thread"]["id"]}.json"'
+        return response
 
 
 @admin.register(Checkpoint)
