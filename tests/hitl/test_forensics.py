@@ -324,6 +324,34 @@ def test_each_page_of_forensics_wants_its_right(ended, team):
     assert client_of(member).post(acts[0], {"reason": "x"}).status_code == 302
 
 
+def test_a_thread_is_exported_from_its_page_and_changes_nothing_by_it(ended, desk):
+    """Issue 4, 9: the document that REST gives."""
+    before = rows()
+    address = reverse("admin:checkpoints_thread_export", args=[ended.thread_id])
+    assert address in desk.get(page_of("checkpoints_thread", ended.thread_id)).content.decode()
+    response = desk.get(address)
+    document = json.loads(response.content)
+    assert document["thread"]["id"] == ended.thread.shown_id
+    assert len(document["checkpoints"]) == Checkpoint.objects.count()
+    assert f'filename="{ended.thread.shown_id}.json"' in response["Content-Disposition"]
+    assert rows() == before
+
+
+def test_an_export_wants_the_right_to_see_what_is_in_it(ended):
+    """F4: states and the log."""
+    address = reverse("admin:checkpoints_thread_export", args=[ended.thread_id])
+    for rights in ([], ["checkpoints.view_thread"], ["checkpoints.view_thread", "checkpoints.view_checkpoint"]):
+        assert client_of(staff(f"few{len(rights)}", *rights)).get(address).status_code == 403
+    whole = staff("whole", "checkpoints.view_thread", "checkpoints.view_checkpoint", "checkpoints.view_event")
+    assert client_of(whole).get(address).status_code == 200
+
+
+def test_a_thread_that_cannot_be_read_is_not_exported(ended, desk):
+    Checkpoint.objects.filter(pk=ended.thread.head_id).update(digest="0" * 64)
+    address = reverse("admin:checkpoints_thread_export", args=[ended.thread_id])
+    assert "Nothing was exported" in str(said(desk.get(address, follow=True)))
+
+
 def test_an_act_on_nothing_is_a_404(desk):
     for name in ("resume", "fork"):
         assert desk.get(reverse(f"admin:checkpoints_checkpoint_{name}", args=[ids.new()])).status_code == 404
