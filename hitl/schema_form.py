@@ -192,6 +192,10 @@ class SchemaForm:
                 _rename(one, f"{made.name}.{number}")
             made.parts.append(one)
             payload.append({} if value is ABSENT else value)
+        while len(made.parts) < min(made.schema.get("minItems", 0), ROWS):  # what is still to be filled in
+            number = len(made.parts)
+            place = {"name": f"{made.name}.{number}", "path": f"{made.path}.{number}" if made.path else str(number)}
+            made.parts.append(self._made(made.schema["items"], **place, initial=ABSENT, label="", required=True)[0])
         return payload if payload or made.required else ABSENT
 
     def _places(self, made: Field, known: int) -> list[int]:

@@ -262,3 +262,10 @@ def test_form_payload_and_validator_agree(pair):
     found = SchemaForm(kept, query(untouched(SchemaForm(kept, initial=value)))).payload
     assert found == value
     assert schemas.validate_resume_payload(kept, found) == {}
+
+
+def test_rows_that_are_needed_stay_on_the_form_though_nobody_filled_them_in():
+    needed = one({"type": "array", "items": LINE, "minItems": 2})
+    form = SchemaForm(needed, query([("input.a.count", "2"), ("input.a.0.sum", ""), ("input.a.1.sum", "5")]))
+    assert form.payload == {"a": [{"sum": 5}]}
+    assert [name for name, _ in untouched(form)] == ["input.a.count", "input.a.0.sum", "input.a.0.note", "input.a.1.sum", "input.a.1.note"]
