@@ -12,5 +12,6 @@ class CheckpointsConfig(AppConfig):
 
     def ready(self) -> None:
         converters.register()
-        redaction.configure(settings.WAYSTATION_REDACT)
-        sealing.configure(settings.WAYSTATION_ENCRYPTION_KEYS)
+        # a project of somebody else's that only uses the stores has no such settings
+        redaction.configure(getattr(settings, "WAYSTATION_REDACT", ()))
+        sealing.configure(getattr(settings, "WAYSTATION_ENCRYPTION_KEYS", ()))

@@ -42,6 +42,8 @@ def last_good(run: Run, head: Checkpoint) -> Good | None:
     while at is not None and at.run_id in same and len(lost) < FAR:
         try:
             return Good(checkpoint=at, state=store.load(at), damaged=head, words=_words(at, lost))
+        except store.StateLocked:
+            return None
         except store.CheckpointDamaged:
             lost.append(at)
             at = _parent(at)

@@ -160,7 +160,8 @@ def failed(held: Held, error: Exception) -> None:
 
 def damaged(held: Held, error: store.CheckpointDamaged) -> None:
     """The state cannot be loaded: an incident, and a retry goes on from the last good ancestor, where there is one; never a fresh start."""
-    found = damage.last_good(held.run, held.head)
+    locked = isinstance(error, store.StateLocked)  # whole, but its key is missing: with it the run goes on from there
+    found = None if locked else damage.last_good(held.run, held.head)
     if found is None:
         return failed(held, error)
     fields = {"status": FAILED, "error": found.words, "failure_code": FailureCode.INCIDENT, "ended_at": timezone.now(), **FREE}

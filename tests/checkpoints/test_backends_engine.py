@@ -136,7 +136,7 @@ def test_a_body_that_cannot_be_kept_stops_the_write_before_any_row(on_files, pau
 
 @pytest.mark.parametrize("accident", ["gone", "changed"])
 def test_a_body_that_is_gone_or_changed_ends_the_run_with_words(kept, make_order, ben, accident):
-    """C24: an error, never a silent fresh start. The digest is in the row."""
+    """C24: an incident that names both checkpoints, never a silent fresh start. The digest is in the row."""
     order = drive(make_order())
     services.decide(pause_of(order).pk, action="approve", by=ben, via=Via.PAGE)
     head = fresh(order).thread.head
@@ -148,7 +148,8 @@ def test_a_body_that_is_gone_or_changed_ends_the_run_with_words(kept, make_order
     with pytest.raises(CheckpointDamaged, match="Nothing was resumed from it"):
         store.load(head)
     order = drive(order)
-    assert (order.latest_run.status, order.latest_run.failure_code) == ("failed", "checkpoint_damaged")
+    assert (order.latest_run.status, order.latest_run.failure_code) == ("failed", "incident")
+    assert head.shown_id in order.latest_run.error
 
 
 def test_the_setting_may_change_while_a_run_waits(settings, tmp_path, make_order, ben):

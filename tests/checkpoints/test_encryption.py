@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import uuid
 from io import StringIO
 from typing import Any
@@ -384,7 +385,7 @@ def test_keys_change_while_a_run_is_under_way(make_order, ana):
     with keys(OLD):
         order = drive(make_order())
     with keys(NEW, OLD):
-        assert "0 values" not in rotate()
+        assert not re.search(r"\b0 values", rotate())
     with keys(NEW):
         services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback=WORD)
     third = sealing.new_key()

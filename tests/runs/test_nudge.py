@@ -265,7 +265,8 @@ def test_a_sweep_counts_what_waits_in_the_broker(monkeypatch):
             queue(channel).purge()
 
 
-def test_a_sweep_that_cannot_ask_the_broker_leaves_it_alone_for_a_while(make_order, sent, monkeypatch):
+def test_a_sweep_that_cannot_ask_the_broker_sends_nothing_and_the_next_one_asks_again(make_order, sent, monkeypatch):
+    """The message that brought the next one says that the broker is back."""
     overdue_orders(make_order, 1)
     asked = []
 
@@ -275,8 +276,9 @@ def test_a_sweep_that_cannot_ask_the_broker_leaves_it_alone_for_a_while(make_ord
 
     monkeypatch.setattr(tasks, "_waiting_in", refuse)
     tasks.sweep()
-    tasks.sweep()
     assert (sent, asked) == ([], ["steps"])
+    tasks.sweep()
+    assert (sent, asked) == ([], ["steps", "steps"])
 
 
 def test_a_worker_that_ends_hands_its_runs_over_and_tells_others(make_order, sent):
