@@ -28,7 +28,7 @@ from tests.anything import order_that as order_that
 from tests.conftest import drive, fresh, pause_of
 from tests.steps import CALLS
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]  # its parts are asked of each database by their own tests
 DATABASE = {"BACKEND": backends.DATABASE, "OPTIONS": {}}
 
 

@@ -36,7 +36,7 @@ from tests.conftest import drive, pause_of, state_at_head
 from tests.documents import alike, changed, places, signed
 from tests.sealing import NEW, dump, keys
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]  # its parts are asked of each database by their own tests
 LIMIT = 10_000_000
 
 

@@ -22,7 +22,7 @@ from tests.conftest import drive, fresh, head_of, pause_of
 from tests.databases import rows
 from tests.hitl.test_admin import client_of, page_of, said, staff
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]  # its parts are asked of each database by their own tests
 API = "/api/v1"
 ROWS = reverse("admin:checkpoints_checkpoint_changelist")
 
