@@ -442,6 +442,7 @@ def steps_of(checkpoint) -> list[str]:
 
 
 @pytest.mark.django_db
+@pytest.mark.one_database
 def test_a_family_of_runs_does_what_its_picture_does(templates, ana, settings, caplog):
     """P1, P3-P6, F23, S4-5: gather, ask, answer, fail, join, cancel, retry, fork, lose workers, in any order and in the middle of steps."""
     settings.WAYSTATION_LOST_ATTEMPTS = LOST_ATTEMPTS
