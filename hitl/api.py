@@ -34,6 +34,7 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     facts = serializers.SerializerMethodField(help_text="Short label → value pairs about the content.")
     effects = serializers.ListField(child=serializers.CharField(), help_text="What approving will do outside this run.")
     pause_content = serializers.CharField(source="content", help_text="Markdown")
+    required_inputs = serializers.DictField(help_text="JSON Schema 2020-12 of the payload that an approval must bring; {} for none.")
     pause_timestamp = serializers.DateTimeField(source="opened_at")
     resume_timestamp = serializers.DateTimeField(source="closed_at", allow_null=True)
     user_decision = serializers.SerializerMethodField()
@@ -50,7 +51,8 @@ class PauseOut(serializers.ModelSerializer[Pause]):
         model = Pause
         fields: ClassVar = [
             "id", "agent_work_order_id", "run_id", "step", "pause_phase", "question", "pause_content", "patch", "facts", "effects",
-            "revision", "max_revisions", "content_digest", "answers", "status", "state", "pause_timestamp", "resume_timestamp",
+            "revision", "max_revisions", "content_digest", "required_inputs", "answers", "status", "state", "pause_timestamp",
+            "resume_timestamp",
             "user_decision", "user_feedback", "decided_by", "created_at", "updated_at",
         ]  # fmt: skip
 
@@ -105,6 +107,7 @@ def _decision(pause: Pause) -> Decision | None:
 class DecisionIn(serializers.Serializer[Any]):
     decision = serializers.CharField(max_length=64, help_text="approve, revise, cancel, or an answer of the template's own.")
     feedback = serializers.CharField(max_length=services.MAX_FEEDBACK, default="", allow_blank=True, help_text="Needed for revise.")
+    payload = serializers.DictField(default=None, allow_null=True, help_text="With approve, where the question has `required_inputs`.")
     revision = serializers.IntegerField(
         default=None, allow_null=True, min_value=1, max_value=2**31 - 1, help_text="The revision you saw; another one is answered 409."
     )
@@ -116,6 +119,7 @@ class DecisionIn(serializers.Serializer[Any]):
 class DecisionOut(serializers.ModelSerializer[Decision]):
     id = serializers.CharField(source="shown_id")
     pause_id = serializers.CharField(source="pause.shown_id")
+    payload = serializers.DictField()
     decided_by = serializers.CharField(source="decided_by.username")
 
     class Meta:
@@ -125,6 +129,7 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
             "pause_id",
             "action",
             "feedback",
+            "payload",
             "decided_by",
             "decided_at",
             "via",
@@ -189,6 +194,7 @@ class Resume(APIView):
             feedback=values["feedback"],
             revision=values["revision"],
             pause_id=values["pause_id"],
+            payload=values["payload"],
         )
         return Response({"success": True})
 
@@ -289,6 +295,7 @@ class Decisions(APIView):
             via=Via.REST,
             feedback=values["feedback"],
             revision=values["revision"],
+            payload=values["payload"],
         )
         return Response(DecisionOut(decision).data, status=201)
 

@@ -15,6 +15,7 @@ from django.db import models
 from django.db.models import Q
 
 from checkpoints import codec, ids
+from checkpoints.models import JsonTextField
 from runs.models import Pause
 
 
@@ -48,6 +49,7 @@ class Decision(ids.Shown, models.Model):
     pause = models.ForeignKey(Pause, models.PROTECT, related_name="decisions")
     action = models.CharField(max_length=64, help_text="approve, revise, cancel, or an answer of the template's own.")
     feedback = models.TextField(blank=True)
+    payload = JsonTextField(default=dict, help_text="What was sent along, where the pause asked for inputs.")
     decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="decisions")
     decided_at = models.DateTimeField()
     via = models.CharField(max_length=16, choices=Via)
@@ -70,6 +72,7 @@ class Decision(ids.Shown, models.Model):
 
     def compute_digest(self) -> str:
         """The digest that this row must carry."""
+        sent = {"payload": self.payload} if self.payload else {}
         return codec.digest(
             codec.encode(
                 {
@@ -84,6 +87,7 @@ class Decision(ids.Shown, models.Model):
                     "ledger": self.ledger_id,
                     "position": self.position,
                     "previous": self.previous,
+                    **sent,
                 }
             )
         )

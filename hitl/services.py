@@ -16,6 +16,7 @@ from checkpoints import codec
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.reducers import MergeFailed
 from hitl.models import Decision, Ledger, Via, ledger_name
+from runs import payloads
 from runs import services as runs
 from runs.models import Pause, Run, WorkOrder
 from runs.services import PauseClosed
@@ -75,6 +76,7 @@ def decide(
     feedback: str = "",
     revision: int | None = None,
     update: Mapping[str, Any] | None = None,
+    payload: Mapping[str, Any] | None = None,
 ) -> Decision:
     """Record a person's answer and let the run act on it.
 
@@ -82,6 +84,7 @@ def decide(
         action: `approve`, `revise` (needs `feedback`), `cancel`, or one of the pause's own answers.
         revision: the revision that was looked at; None where the door addresses the open question itself.
         update: joins the state by the workflow's reducers.
+        payload: what the pause's `required_inputs` ask of whoever approves; it comes to `state["answers"][step]`.
     Raises:
         NotFound: no such pause for this person.
         AnswerInvalid: nothing written, the pause stays open.
@@ -91,11 +94,19 @@ def decide(
     pause = next(iter(Pause.objects.visible_to(by).answerable().filter(pk=pause_id)), None)  # `first` would order, which is dear here
     if pause is None:
         raise NotFound("There is no such question.")
-    return _decide(pause, action=action, by=by, via=via, feedback=feedback, revision=revision, update=update)
+    return _decide(pause, action=action, by=by, via=via, feedback=feedback, revision=revision, update=update, payload=payload)
 
 
 def _decide(
-    pause: Pause, *, action: str, by: User, via: Via, feedback: str, revision: int | None, update: Mapping[str, Any] | None = None
+    pause: Pause,
+    *,
+    action: str,
+    by: User,
+    via: Via,
+    feedback: str,
+    revision: int | None,
+    update: Mapping[str, Any] | None = None,
+    payload: Mapping[str, Any] | None = None,
 ) -> Decision:
     """`decide` on a pause that was looked up for that person, `answerable`."""
     if pause.status != PauseStatus.OPEN:
@@ -104,8 +115,9 @@ def _decide(
         raise RevisionMismatch(pause)
     feedback = feedback.strip()
     _check(pause, action, feedback)
+    sent = _checked_payload(pause, action, payload)
     try:
-        return _record(pause, action=action, by=by, via=via, feedback=feedback, update=update)
+        return _record(pause, action=action, by=by, via=via, feedback=feedback, update=update, payload=sent)
     except (codec.NotJson, MergeFailed) as error:
         raise AnswerInvalid({"input": [str(error)]}) from error
     except AlreadyAnswered:
@@ -131,14 +143,36 @@ def _check(pause: Pause, action: str, feedback: str) -> None:
         )
 
 
+def _checked_payload(pause: Pause, action: str, payload: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What is sent along with an answer; None where nothing is asked for. Raises AnswerInvalid."""
+    if action != APPROVE or not pause.required_inputs:
+        if payload:
+            raise AnswerInvalid({payloads.WHOLE: [f"The answer {action[:60]!r} takes no inputs."]}, code="payload_not_asked_for")
+        return None
+    sent = dict(payload or {})
+    if errors := payloads.validate_resume_payload(pause.required_inputs, sent):
+        raise AnswerInvalid(errors, code="payload_invalid")
+    return sent
+
+
 @transaction.atomic(durable=True)
-def _record(pause: Pause, *, action: str, by: User, via: Via, feedback: str, update: Mapping[str, Any] | None) -> Decision:
+def _record(
+    pause: Pause,
+    *,
+    action: str,
+    by: User,
+    via: Via,
+    feedback: str,
+    update: Mapping[str, Any] | None,
+    payload: dict[str, Any] | None,
+) -> Decision:
     """Close the pause, write the decision and move the run: all of it or nothing."""
     runs.close_pause(pause, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED)
     decision = Decision(
         pause=pause,
         action=action,
         feedback=feedback,
+        payload=payload or {},
         decided_by=by,
         decided_at=timezone.now(),
         via=via,
@@ -153,11 +187,12 @@ def _record(pause: Pause, *, action: str, by: User, via: Via, feedback: str, upd
         "by": name,
         "via": via,
         "revision": pause.revision,
+        **({"payload": payload} if payload else {}),
     }
     if action == CANCEL:
         runs.cancel_paused(pause, by=name, answer=answer)
     else:
-        runs.resume(pause, action=action, by=name, feedback=feedback, answer=answer, update=update)
+        runs.resume(pause, action=action, by=name, feedback=feedback, answer=answer, update=update, payload=payload)
     _append(decision)
     return decision
 
@@ -194,7 +229,15 @@ class SeveralQuestions(Exception):
 
 
 def answer_order(
-    order_id: uuid.UUID, *, action: str, by: User, via: Via, feedback: str = "", revision: int | None = None, pause_id: str | None = None
+    order_id: uuid.UUID,
+    *,
+    action: str,
+    by: User,
+    via: Via,
+    feedback: str = "",
+    revision: int | None = None,
+    pause_id: str | None = None,
+    payload: Mapping[str, Any] | None = None,
 ) -> Decision:
     """Answer the open question of a work order.
 
@@ -210,7 +253,7 @@ def answer_order(
     pause = next((one for one in pauses if one.shown_id == pause_id), pauses[0])
     if pause_id is not None and pause_id != pause.shown_id:
         raise RevisionMismatch(pause)
-    return _decide(pause, action=action, by=by, via=via, feedback=feedback, revision=revision)
+    return _decide(pause, action=action, by=by, via=via, feedback=feedback, revision=revision, payload=payload)
 
 
 def _nothing_to_answer(order: WorkOrder, pause_id: str | None) -> Exception:

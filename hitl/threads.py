@@ -73,6 +73,8 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
         decision = decide(pause.pk, action=APPROVE, by=by, via=via, update=given)
     elif given is None:
         return ask_again(pause)
+    elif pause.required_inputs and (text is None or set(given) <= set(pause.required_inputs.get("properties", {}))):
+        decision = decide(pause.pk, action=APPROVE, by=by, via=via, payload=given)
     elif text is None:
         raise AnswerInvalid({"input": ["Send the answer as text, under `input` or `content`."]})
     else:

@@ -235,11 +235,6 @@ def _references(schema: Any) -> Iterator[str]:
         yield from _references(part)
 
 
-def validator(schema: Mapping[str, Any]) -> Draft202012Validator:
-    """A validator of work orders' input. Its registry is empty: a `$ref` never fetches anything."""
-    return Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER, registry=Registry())
-
-
 def _check_reducers(rules: Any) -> None:
     try:
         policies.check_reducers(rules)

@@ -87,7 +87,7 @@ class Template(models.Model):
         return f"{self.slug} v{self.version}"
 
 
-OWN_REDUCERS = {"decided": "merge", "gathered": "merge"}
+OWN_REDUCERS = {"decided": "merge", "answers": "merge", "gathered": "merge"}
 """Of the keys that the engine itself writes: what child runs decided at the same time joins."""
 
 
@@ -382,7 +382,10 @@ class Pause(ids.Shown, models.Model):
     patch_digest = models.CharField(max_length=64, blank=True, help_text="The blob that holds the patch under review.")
     facts = JsonTextField(default=list, help_text="[label, value] pairs, in the order they are shown.")
     effects = JsonTextField(default=list)
-    content_digest = models.CharField(max_length=64, help_text="sha256 of content, patch and facts: what a decision is bound to.")
+    required_inputs = JsonTextField(default=dict, help_text="JSON Schema of what an approval must bring; empty where it is just a word.")
+    content_digest = models.CharField(
+        max_length=64, help_text="sha256 of content, patch, facts and required inputs: what a decision is bound to."
+    )
     revision = models.PositiveIntegerField(default=1)
     max_revisions = models.PositiveIntegerField(default=3, help_text="How often the step may be sent back.")
     ways = JsonTextField(help_text="Answer → the step it leads to.")

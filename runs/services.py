@@ -16,7 +16,7 @@ from referencing.exceptions import Unresolvable
 from checkpoints import codec, live, log, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
-from runs import definitions
+from runs import definitions, files, payloads
 from runs.engine import commit, ending
 from runs.engine.begin import Start, again, begin, following
 from runs.engine.facts import created, line
@@ -25,7 +25,7 @@ from runs.models import Pause, Repository, Run, Template, WorkOrder
 from runs.states import FAILED, PAUSED, PENDING, RUNNING, PauseStatus, RunEnded
 from runs.steps.sources import check_source
 from runs.tasks import nudge_on_commit
-from runs.workflows import sequence
+from runs.workflows import attached, sequence
 
 FIRST_STATE: Mapping[str, Any] = {"revision_feedback": "", "decided": {}}
 """What every thread's first run starts from, beside its input."""
@@ -81,9 +81,12 @@ def submit(
     values = dict(input or {})
     check_words(title.strip(), request)
     check_input(recipe, values)
+    values, brought = _take_in(recipe, values)
     source = _check_repository(recipe, repository_url)
     stops = {"interrupt_before": list(interrupt_before), "interrupt_after": list(interrupt_after)}
-    return _create(recipe, by=by, title=title.strip(), request=request, input=values, source=source, team=team, stops=stops)
+    return _create(
+        recipe, by=by, title=title.strip(), request=request, input=values, source=source, team=team, stops=stops, brought=brought
+    )
 
 
 def check_words(title: str, request: str) -> None:
@@ -108,13 +111,21 @@ def check_input(template: Template, values: dict[str, Any]) -> None:
     if codec.holds_unreadable(values):
         raise InputInvalid({"input": ["The input holds characters that cannot be shown: a NUL, or bytes that are no UTF-8."]})
     try:
-        for found in definitions.validator(template.input_schema).iter_errors(values):
+        for found in payloads.validator(template.input_schema).iter_errors(values):
             field = ".".join(str(part) for part in found.absolute_path) or "input"
             errors.setdefault(field, []).append(found.message[:300])
     except Unresolvable as error:
         raise InputInvalid({"input": [f"The template's input schema refers to something that is not there: {error}"[:300]]}) from error
     if errors:
         raise InputInvalid(errors)
+
+
+def _take_in(template: Template, values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, attached.File]]:
+    """The input with each file named instead of held, and the files for the run's first state."""
+    try:
+        return files.take_in(template.input_schema, values, folders=settings.WAYSTATION_FILES)
+    except files.BadFile as error:
+        raise InputInvalid({error.field: [str(error)]}) from error
 
 
 def _check_repository(template: Template, url: str) -> str:
@@ -141,12 +152,14 @@ def _create(
     source: str,
     team: Group | None,
     stops: dict[str, list[str]],
+    brought: dict[str, attached.File],
 ) -> WorkOrder:
     repository = Repository.objects.filter(url=source).first() if source else None
     if repository is not None and not repository.use_template_execution:
         raise OrdersStopped(f"Work orders on {repository.name} are switched off, so none was made. An operator can switch them on again.")
     definition = definitions.freeze(template)
-    title = title or ": ".join(filter(None, [template.title, source.rstrip("/").rsplit("/", 1)[-1]]))[:200]
+    about = source.rstrip("/").rsplit("/", 1)[-1] or next((file["name"] for file in brought.values()), "")
+    title = title or ": ".join(filter(None, [template.title, about]))[:200]
     thread = Thread.objects.create(owner=by, team=team, title=title)
     order = WorkOrder.objects.create(
         thread=thread,
@@ -164,7 +177,8 @@ def _create(
     for name in (*stops["interrupt_before"], *stops["interrupt_after"]):
         if name not in {step["name"] for step in definition.steps}:
             raise InputInvalid({"interrupt": [f"The template has no step {name[:100]!r} to stop at."]})
-    start = Start(state=dict(FIRST_STATE), next_step=definition.steps[0]["name"])
+    state = {**FIRST_STATE, **({attached.KEY: dict(brought)} if brought else {})}
+    start = Start(state=state, next_step=definition.steps[0]["name"])
     _follow(order, begin(thread, definition, order, start, **stops))
     return order
 
@@ -268,11 +282,20 @@ def close_pause(pause: Pause, status: PauseStatus) -> None:
     live.inbox_hint_on_commit()
 
 
-def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[str, Any], update: Mapping[str, Any] | None = None) -> None:
+def resume(
+    pause: Pause,
+    *,
+    action: str,
+    by: str,
+    feedback: str,
+    answer: dict[str, Any],
+    update: Mapping[str, Any] | None = None,
+    payload: Mapping[str, Any] | None = None,
+) -> None:
     """Let a paused run go on the way that `action` names. Call inside the transaction that closed the pause, which is `answerable`.
 
-    The answer becomes a checkpoint: its `next_step` is the way out, its state holds the feedback and `update`, joined by the workflow's
-    reducers. Raises reducers.MergeFailed.
+    The answer becomes a checkpoint: its `next_step` is the way out, its state holds the feedback, the payload under `answers` by step, and
+    `update`, joined by the workflow's reducers. Raises reducers.MergeFailed.
     """
     run, to = pause.run, pause.ways[action]
     queue = sequence.queue_of(run.frozen.steps, to)
@@ -281,6 +304,8 @@ def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[st
     verdict = {} if pause.phase in STOPS else {pause.step: action}
     state = reducers.apply(before, update, run.frozen.reducers) if update else before
     state = {**state, "revision_feedback": words, "decided": {**state.get("decided", {}), **verdict}}
+    if payload is not None:
+        state["answers"] = {**state.get("answers", {}), pause.step: dict(payload)}
     checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE)
     lines = [line(f"Workflow resumed with decision: {action}", step=pause.step, by=by)]
     if action == sequence.REVISE:
@@ -331,7 +356,7 @@ def _cancel(run: Run, by: User) -> None:
 
 def _after_answer(pause: Pause, state: dict[str, Any], before: dict[str, Any], *, next_step: str, status: CheckpointStatus) -> Checkpoint:
     steps = pause.run.frozen.steps
-    kept = {key: value for key, value in pause.checkpoint.metadata.items() if key != "blocking_reason"}
+    kept = {key: value for key, value in pause.checkpoint.metadata.items() if key not in {"blocking_reason", "required_inputs"}}
     if pause.phase == BEFORE:
         kept["cleared"] = next_step  # asked about already: the step begins now
     entry = Entry(

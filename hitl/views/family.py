@@ -15,11 +15,12 @@ from checkpoints.models import Blob, Event, EventKind
 from hitl import patches
 from hitl.forms import DecisionForm
 from hitl.models import Decision
+from hitl.payload_forms import PayloadForm, form_of
 from hitl.views.common import home_of, place_of
 from runs.models import Definition, Pause, Run
 from runs.states import LIVE, PAUSED, PENDING, RUNNING
 from runs.workflows import sequence
-from runs.workflows.sequence import REVISE
+from runs.workflows.sequence import APPROVE, REVISE
 
 TIMELINE = 200
 
@@ -129,22 +130,30 @@ def choose(pauses: Sequence[Pause], wanted: str) -> tuple[Pause | None, str]:
 
 
 def card_of(
-    pauses: Sequence[Pause], wanted: str, *, form: DecisionForm | None = None, answered: Pause | None = None, problem: str = ""
+    pauses: Sequence[Pause],
+    wanted: str,
+    *,
+    form: DecisionForm | None = None,
+    inputs: PayloadForm | None = None,
+    answered: Pause | None = None,
+    problem: str = "",
 ) -> dict[str, Any]:
     """What the pause card shows.
 
     Args:
         wanted: shown id of the question that the address names, or "".
-        form, answered: what was typed, and for which question: it is shown on no other run's card.
+        form, inputs, answered: what was typed, and for which question: it is shown on no other run's card.
     """
     pause, gone = choose(pauses, wanted)
     if pause is None:
         return {"pause": None, "form": DecisionForm(), "problem": problem or gone, "others": []}
     files, hidden, damage = _patch_of(pause)
     mine = form if answered is None or answered.run_id == pause.run_id else None
+    typed = inputs if answered is None or answered.pk == pause.pk else None
     return {
         "pause": pause,
         "form": mine or DecisionForm(),
+        "inputs": typed or form_of(pause),
         "problem": problem or damage or gone,
         "files": files,
         "hidden_lines": hidden,
@@ -191,7 +200,7 @@ def _ways(pause: Pause) -> list[dict[str, str]]:
     return [
         {"name": name, "label": pause.labels[name], "to": names.get(to, "the end")}
         for name, to in pause.ways.items()
-        if name in pause.labels
+        if name in pause.labels and name != APPROVE
     ]
 
 

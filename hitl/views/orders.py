@@ -51,7 +51,7 @@ def order_new(request: HttpRequest) -> HttpResponse:
         return render(request, "hitl/order_new.html", {"templates": [], "form": None})
     slug = request.POST.get("template") or request.GET.get("template") or "repo-tidy"
     template = next((one for one in templates if one.slug == slug), templates[0])
-    form = WorkOrderForm(request.POST or None, template=template, user=person(request))
+    form = WorkOrderForm(request.POST or None, request.FILES or None, template=template, user=person(request))
     if request.method == "POST" and form.is_valid():
         order = _submit(template, form, person(request))
         if order is not None:
@@ -77,7 +77,7 @@ def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | N
     except InputInvalid as error:
         form.add_errors(error.errors)
     except (BadSource, OrdersStopped) as error:
-        form.add_error("repository_url", str(error))
+        form.add_error("repository_url" if "repository_url" in form.fields else None, str(error))
     return None
 
 

@@ -12,13 +12,15 @@ from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints import store
 from checkpoints.models import Blob
-from hitl import services
+from hitl import payload_forms, services
 from hitl.forms import DecisionForm
 from hitl.models import Via
 from hitl.views import family, orders, threads
 from hitl.views.common import home_of, person, root_of
 from runs.models import Pause
 from runs.states import PauseStatus
+
+MARKED = "Nothing was decided; the question is still open. Look at the marked fields: what you filled in is kept."
 
 
 @require_POST
@@ -29,6 +31,9 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     pause = _find(pause_id, request)
     if not form.is_valid():
         return _again(request, pause, 400, form=form, problem="Nothing was decided: the answer was incomplete.")
+    inputs = payload_forms.sent(pause, form.cleaned_data["action"], request.POST) if pause.status == PauseStatus.OPEN else None
+    if inputs is not None and not inputs.is_valid():
+        return _again(request, pause, 422, form=form, inputs=inputs, problem=MARKED)
     try:
         services.decide(
             pause_id,
@@ -37,9 +42,13 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             via=Via.PAGE,
             feedback=form.cleaned_data["feedback"],
             revision=form.cleaned_data["revision"],
+            payload=inputs.payload() if inputs is not None else None,
         )
     except services.AnswerInvalid as error:
-        return _again(request, pause, 422, form=form, problem=str(error))
+        if inputs is None:
+            return _again(request, pause, 422, form=form, problem=str(error))
+        inputs.add_errors(error.errors)
+        return _again(request, pause, 422, form=form, inputs=inputs, problem=MARKED)
     except (services.AlreadyAnswered, services.RevisionMismatch, store.CheckpointDamaged) as error:
         return _again(request, pause, 409, form=form, problem=str(error))
     return redirect(home_of(pause.run))

@@ -10,6 +10,7 @@ import uuid
 from typing import Any
 
 from checkpoints import codec, reducers, store
+from runs import payloads
 from runs import workflows as workflows  # registers the step functions
 from runs.engine import children, context, interruptions, lease, record, timed
 from runs.engine.context import Held
@@ -152,7 +153,8 @@ def _checked(held: Held, outcome: Any) -> Outcome:
     match outcome:
         case Go(to=to):
             targets = [to]
-        case Ask(ways=ways):
+        case Ask(ways=ways, required_inputs=schema):
+            payloads.check_schema(schema)
             targets = list(ways.values())
         case Gather(to=to):
             children.check(_frozen(held), outcome, depth=held.run.depth)

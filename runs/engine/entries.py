@@ -116,13 +116,20 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
         patch_digest=shown["patch"],
         facts=shown["facts"],
         effects=shown["effects"],
-        content_digest=codec.digest(codec.encode([shown["content"], shown["patch"], shown["facts"]])),
+        required_inputs=dict(outcome.required_inputs),
+        content_digest=_digest(shown, outcome),
         revision=Pause.objects.filter(run=held.run, step=held.at, phase=outcome.phase).count() + 1,
         max_revisions=outcome.max_revisions,
         ways=dict(outcome.ways),
         labels=dict(outcome.labels),
         opened_at=timezone.now(),
     )
+
+
+def _digest(shown: dict[str, Any], outcome: Ask) -> str:
+    """Of what a decision is bound to: what is shown, and what is asked for."""
+    asked = [dict(outcome.required_inputs)] if outcome.required_inputs else []
+    return codec.digest(codec.encode([shown["content"], shown["patch"], shown["facts"], *asked]))
 
 
 def kept_report(report: Report) -> dict[str, Any]:

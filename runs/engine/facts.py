@@ -41,6 +41,8 @@ def starting(head: Checkpoint) -> Facts:
 def asking(pause: Pause, checkpoint: Checkpoint) -> Facts:
     """The events of a question that opens (S0-30)."""
     asked = {"pause_id": pause.shown_id, "prompt": pause.question, "phase": pause.phase, "revision": pause.revision, "step": pause.step}
+    if pause.required_inputs:
+        asked["required_inputs"] = pause.required_inputs
     return [
         (EventKind.APPROVAL_REQUESTED, asked),
         created(checkpoint),

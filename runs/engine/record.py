@@ -75,7 +75,9 @@ def go(held: Held, outcome: Go, *, stay: bool) -> None:
 @transaction.atomic(durable=True)
 def ask(held: Held, outcome: Ask) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
-    waiting = {"blocking_reason": outcome.phase, "last_pause": outcome.phase}
+    waiting: dict[str, Any] = {"blocking_reason": outcome.phase, "last_pause": outcome.phase}
+    if outcome.required_inputs:
+        waiting["required_inputs"] = dict(outcome.required_inputs)
     asks_first = outcome.phase == BEFORE
     checkpoint, _ = entries.after_step(
         held,

@@ -89,6 +89,8 @@ class Ask:
     phase: str = ""
     """What the run is said to wait for, e.g. `awaiting_plan_approval`."""
     commit: Commit | None = None
+    required_inputs: Mapping[str, Any] = field(default_factory=dict)
+    """JSON Schema 2020-12 of an object that whoever approves must send along; it comes to `state["answers"][step]`. Empty for none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,6 +238,8 @@ class Context:
     check: Callable[[], None]
     """Raise `Stopped` when the run was cancelled or taken over. Call it between pieces of long work."""
     workspace: Workspace
+    shared: Path = Path()
+    """A folder that all workers see, for what a workflow reads and keeps outside its runs."""
     sub_steps: Sequence[str] = ()
     """Names of the step template's sub-steps, in order; empty where it has none."""
 

@@ -16,7 +16,7 @@ PAPER = Party(name="Papierhof Nord GmbH", vat_id="DE222222220", country="DE", em
 PAPER_IBAN = "DE02120300000000202051"
 CLOUD = Party(name="Wolkenwerk Hosting AG", vat_id="DE333333322", country="DE", email="billing@wolkenwerk.example")
 CLOUD_IBAN = "DE02500105170137075030"
-STEEL = Party(name="Stahlbau Huber KG", vat_id="ATU12345676", country="AT", email="rechnung@stahlbau-huber.example")
+STEEL = Party(name="Stahlbau Huber KG", vat_id="ATU12345675", country="AT", email="rechnung@stahlbau-huber.example")
 STEEL_IBAN = "AT611904300234573201"
 
 

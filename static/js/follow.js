@@ -108,6 +108,7 @@ function showAnswer(html) {
   if (!fresh) return false;
   root.querySelector("[data-problem]")?.remove();
   const problem = fresh.querySelector("[data-problem]");
+  if (fresh.querySelector("[data-refused]")) root.querySelector('[data-live="card"]').dataset.key = ""; // the same question, with what was wrong
   show(fresh);
   if (problem) {
     root.querySelector('[data-live="card"]').before(problem);
