@@ -83,11 +83,11 @@ class WorkOrderForm(forms.Form):
         offer_teams(self, user)
         if not template.needs_repository:
             del self.fields["repository_url"]
-        self.files = attached.names_in(self.schema)
+        self.takes_files = attached.names_in(self.schema)
         required = set(self.schema.get("required", []))
         for name, part in self.schema.get("properties", {}).items():
-            self.fields[PREFIX + name] = field_of(name, part, required=name in required and name not in self.files)
-            if name in self.files:
+            self.fields[PREFIX + name] = field_of(name, part, required=name in required and name not in self.takes_files)
+            if name in self.takes_files:
                 help_text = "Instead of sending it: where it lies, as an absolute path in an allowed folder of the server."
                 self.fields[PREFIX + name + ".path"] = forms.CharField(
                     label="Or its path", max_length=1000, required=False, help_text=help_text
@@ -95,7 +95,7 @@ class WorkOrderForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
-        for name in self.files:
+        for name in self.takes_files:
             sent, path = values.get(PREFIX + name), values.get(PREFIX + name + ".path")
             if sent and path:
                 self.add_error(PREFIX + name, "Send the file or name its path, not both.")
@@ -108,14 +108,14 @@ class WorkOrderForm(forms.Form):
     def input_values(self) -> dict[str, Any]:
         """The input as the schema's types; what was left empty is left out."""
         properties = self.schema.get("properties", {})
-        values = {}
+        values: dict[str, Any] = {}
         for name, part in properties.items():
             value = self.cleaned_data.get(PREFIX + name)
-            if name in self.files and (path := self.cleaned_data.get(PREFIX + name + ".path")):
+            if name in self.takes_files and (path := self.cleaned_data.get(PREFIX + name + ".path")):
                 values[name] = {"path": path}
             if value in (None, "", []):
                 continue
-            if name in self.files:
+            if name in self.takes_files:
                 values[name] = {"name": value.name[:200], "content": base64.b64encode(value.read()).decode()}
                 continue
             values[name] = _split(value) if part.get("type") == "array" and isinstance(value, str) else value

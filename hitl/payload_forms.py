@@ -85,9 +85,10 @@ def sent(pause: Pause, action: str, posted: Any) -> PayloadForm | None:
     return form_of(pause, posted) if action == APPROVE else None
 
 
-def _leaves(schema: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+def _leaves(schema: Mapping[str, Any], above: str = "", *, needed: bool = True) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    """Each property, and those of objects inside, with its path and whether it must be filled in."""
     required = set(schema.get("required", []))
     for name, part in schema.get("properties", {}).items():
-        yield above + name, part, name in required and not above.count(".")
+        yield above + name, part, needed and name in required
         if part.get("type") == "object":
-            yield from _leaves(part, f"{above}{name}.")
+            yield from _leaves(part, f"{above}{name}.", needed=needed and name in required)

@@ -25,6 +25,17 @@ TRANSFERS = frozenset({"30", "58"})
 """Values of BT-81 (UNTDID 4461) that ask for a bank transfer, so that BT-84 must say where to."""
 Group = tuple[str, Decimal]
 """VAT category and rate."""
+TOTALS = {
+    "BT-106": "The sum of the lines",
+    "BT-107": "The sum of allowances",
+    "BT-108": "The sum of charges",
+    "BT-109": "The total without VAT",
+    "BT-110": "The sum of VAT",
+    "BT-112": "The total with VAT",
+    "BT-115": "The amount due",
+}
+SUPPLIED = frozenset({"BT-1", "BT-2", "BT-3", "BT-5", "BT-9", "BT-27", "BT-31", "BT-40", "BT-44", "BT-84", *TOTALS})
+"""Terms that a supplier can tell afterwards. What is wrong with any other takes another invoice."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +106,9 @@ def _unread(invoice: Invoice) -> Iterator[Finding]:
 
 
 def _numbers(invoice: Invoice) -> Iterator[Finding]:
-    for term, number in (("BT-31", invoice.seller.vat_id), ("BT-48", invoice.buyer.vat_id)):
-        if number and (problem := vat_problem(number)):
-            yield Finding(rule="BR-CO-09", term=term, kind="missing", text=f"The VAT id {number[:40]} ({term}) {problem}.")
+    number = invoice.seller.vat_id
+    if number and (problem := vat_problem(number)):
+        yield Finding(rule="BR-CO-09", term="BT-31", kind="missing", text=f"The VAT id {number[:40]} (BT-31) {problem}.")
     account = invoice.iban
     if account and (invoice.means == "58" or looks_like_iban(account)) and (problem := iban_problem(account)):
         yield Finding(rule="IBAN", term="BT-84", kind="missing", text=f"The account {account[:40]} (BT-84) {problem}.")
@@ -189,17 +200,6 @@ def _totals(invoice: Invoice) -> Iterator[Finding]:
         if said is not None and said != right:
             text = f"{TOTALS[term]} ({term}) is {said}, but its parts come to {right}."
             yield Finding(rule=rule, term=term, kind="wrong", text=text, expected=str(right))
-
-
-TOTALS = {
-    "BT-106": "The sum of the lines",
-    "BT-107": "The sum of allowances",
-    "BT-108": "The sum of charges",
-    "BT-109": "The total without VAT",
-    "BT-110": "The sum of VAT",
-    "BT-112": "The total with VAT",
-    "BT-115": "The amount due",
-}
 
 
 def bases(invoice: Invoice) -> dict[Group, Decimal]:

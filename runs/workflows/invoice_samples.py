@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from runs.workflows.invoice_model import Extra, Invoice, Line, Party, Tax
-from runs.workflows.invoice_rules import Group, cents, line_net
+from runs.workflows.invoice_model import Invoice, Line, Party
+from runs.workflows.invoice_rules import line_net
+from runs.workflows.invoice_sums import added_up
 
 PROFILE = "urn:cen.eu:en16931:2017"
 BUYER = Party(name="Musterwerk Maschinenbau GmbH", vat_id="DE111111125", country="DE", email="rechnung@musterwerk.example")
@@ -27,34 +26,6 @@ def line(number: int, name: str, quantity: str, price: str, **changes: object) -
     )  # fmt: skip
     made = replace(made, **changes)  # type: ignore[arg-type]  # a test says what it wants to be wrong
     return made if "net" in changes else replace(made, net=line_net(made))
-
-
-def added_up(draft: Invoice, lines: Sequence[Line], extras: Sequence[Extra] = ()) -> Invoice:
-    """The draft with these lines and the totals and VAT that follow from them (BR-CO-10 to BR-CO-17)."""
-    zero = Decimal(0)
-    bases: dict[Group, Decimal] = defaultdict(Decimal)
-    for one in lines:
-        bases[one.category or "", one.rate or zero] += one.net or zero
-    for extra in extras:
-        bases[extra.category or "", extra.rate or zero] += (extra.amount or zero) * (1 if extra.charge else -1)
-    taxes = [Tax(category=key, rate=rate, base=base, amount=cents(base * rate / 100)) for (key, rate), base in bases.items()]
-    allowances = sum((one.amount or zero for one in extras if not one.charge), zero)
-    charges = sum((one.amount or zero for one in extras if one.charge), zero)
-    total = sum((one.net or zero for one in lines), zero)
-    net, vat = total - allowances + charges, sum((tax.amount or zero for tax in taxes), zero)
-    return replace(
-        draft,
-        lines=tuple(lines),
-        extras=tuple(extras),
-        taxes=tuple(taxes),
-        line_total=total,
-        allowance_total=allowances or None,
-        charge_total=charges or None,
-        net=net,
-        vat=vat,
-        gross=net + vat,
-        payable=net + vat - (draft.prepaid or zero) + (draft.rounding or zero),
-    )
 
 
 def draft(seller: Party, iban: str | None, number: str, **changes: object) -> Invoice:
