@@ -13,6 +13,8 @@ from runs.models import Pause
 from runs.workflows.sequence import APPROVE
 
 PREFIX = "payload."
+ORDER = "x-order"
+"""Annotation of an object in a schema: its properties' names in the order in which a form shows them."""
 MANY = 8
 """Fields of one object that are shown at once; more are folded away."""
 
@@ -87,8 +89,10 @@ def sent(pause: Pause, action: str, posted: Any) -> PayloadForm | None:
 
 def _leaves(schema: Mapping[str, Any], above: str = "", *, needed: bool = True) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
     """Each property, and those of objects inside, with its path and whether it must be filled in."""
-    required = set(schema.get("required", []))
-    for name, part in schema.get("properties", {}).items():
+    required, properties = set(schema.get("required", [])), schema.get("properties", {})
+    ordered = [name for name in schema.get(ORDER, []) if name in properties]  # stored JSON sorts its keys
+    for name in dict.fromkeys([*ordered, *properties]):
+        part = properties[name]
         yield above + name, part, needed and name in required
         if part.get("type") == "object":
             yield from _leaves(part, f"{above}{name}.", needed=needed and name in required)

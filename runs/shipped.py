@@ -57,8 +57,8 @@ TEMPLATES: dict[str, dict[str, Any]] = {
     },
     "smart-booking": {
         "title": "Book an invoice",
-        "description": "Reads an EN 16931 e-invoice, checks it, and books it by itself when it is sure. Else it asks: what is missing of the "
-        "supplier, what is doubtful of a bookkeeper. Offline.",
+        "description": "Reads an EN 16931 e-invoice, checks it, and books it by itself when it is sure. "
+        "Else it asks: the supplier for what is missing, a bookkeeper about what is doubtful. Offline.",
         "steps": [
             {"step_type": name, "step_template_slug": f"booking-{name}"} for name in ("extract", "validate", "enrich", "decide", "post")
         ],

@@ -18,6 +18,7 @@ from hitl.models import Via
 from hitl.views import family
 from hitl.views.common import person
 from runs import services as runs
+from runs.engine.interruptions import STOPS
 from runs.models import Template, WorkOrder
 from runs.services import InputInvalid, OrdersStopped
 from runs.states import RunEnded, RunStatus
@@ -112,7 +113,8 @@ def page_of(order: WorkOrder, *, wanted: str = "", **answer: Any) -> dict[str, A
 
 
 def progress(order: WorkOrder) -> list[dict[str, str]]:
-    return family.progress_of(order.definition, order.current_step, order.status, gathers=order.gathering)
+    asks = order.status == "paused" and order.phase not in STOPS
+    return family.progress_of(order.definition, order.current_step, order.status, gathers=order.gathering, asks=asks)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -114,7 +114,8 @@ class Case:
 def doubts(case: Case, books: Books) -> list[Doubt]:
     """What a bookkeeper must say and has not said yet, in the order of weight."""
     found = [*_of_amounts(case), *_of_supplier(case, books), *_of_money(case), *_of_order(case)]
-    return [one for one in found if one.key not in case.accepted]
+    settled = {key for key, value in case.accepted.items() if (key, value) != ("amounts", ASK_SUPPLIER)}  # asked, and still wrong
+    return [one for one in found if one.key not in settled]
 
 
 def _confirm(key: str, text: str, title: str) -> Doubt:
@@ -162,15 +163,22 @@ def _of_money(case: Case) -> list[Doubt]:
     invoice, policy, found = case.invoice, case.policy, []
     foreign = invoice.currency not in {policy.currency, None}
     if foreign:
-        rate = {"type": "string", "title": f"{policy.currency} for one {invoice.currency}", "pattern": r"^\d{1,6}\.\d{1,8}$"}
+        rate = {"type": "string", "title": f"{policy.currency} for one {invoice.currency}", "pattern": r"^(?!0+\.0+$)\d{1,6}\.\d{1,8}$"}
         rate["description"] = "A number such as 0.9213."
         found.append(Doubt(key="rate", text=f"The invoice is in {invoice.currency}; the books are in {policy.currency}.", schema=rate))
     if reverse := sorted({REVERSE[line.category] for line in invoice.lines if line.category in REVERSE}):
         text = f"By {' and '.join(reverse)} the buyer owes the VAT; this booking holds none."
         found.append(_confirm("reverse_charge", text, "I book the VAT that we owe ourselves"))
-    if not foreign and abs(invoice.gross or Decimal(0)) > policy.limit:
-        text = f"{invoice.gross} {invoice.currency} is above the limit of {policy.limit} for booking without a person."
+    gross = (invoice.gross or Decimal(0)) * Decimal(case.accepted.get("rate", "1"))
+    if (not foreign or "rate" in case.accepted) and abs(gross) > policy.limit:
+        text = f"{cents(gross)} {policy.currency} is above the limit of {policy.limit} for booking without a person."
         found.append(_confirm("above_limit", text, "Book it"))
+    if invoice.prepaid:
+        text = f"{invoice.prepaid} {invoice.currency} was paid in advance (BT-113); the whole total is booked as owed."
+        found.append(_confirm("prepaid_checked", text, "The payment is in our books and will be set off"))
+    if invoice.is_credit_note and not case.match["credits_booked"]:
+        named = f"invoice {invoice.preceding}" if invoice.preceding else "an invoice that it does not name"
+        found.append(_confirm("credit_checked", f"It takes back {named}, which is not booked.", "The credit is right: book it"))
     return found
 
 

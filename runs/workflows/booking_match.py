@@ -41,6 +41,7 @@ class Match(TypedDict):
     exceeded: list[str]  # "line 10 of PO-1: 100.00 of 80.00 open"
     proposals: dict[str, list[Proposal]]  # by position, the best first
     booked_by: str  # the work order that booked an invoice of this number already, or ""
+    credits_booked: bool  # the invoice that a credit note names (BT-25) is in the ledger
 
 
 def positions(invoice: Invoice) -> list[Position]:
@@ -76,7 +77,8 @@ def match(invoice: Invoice, books: Books, ledger: Sequence[Mapping[str, str]], *
         order=state,
         exceeded=[] if invoice.is_credit_note else _exceeded(invoice, proposals, usable, ledger),
         proposals=proposals,
-        booked_by=_booked_by(invoice, supplier, ledger),
+        booked_by=_booked_by(invoice.number, supplier, ledger),
+        credits_booked=bool(_booked_by(invoice.preceding, supplier, ledger)),
     )
 
 
@@ -143,7 +145,7 @@ def _exceeded(
     return told
 
 
-def _booked_by(invoice: Invoice, supplier: Supplier | None, ledger: Sequence[Mapping[str, str]]) -> str:
-    number = folded(invoice.number or "")
+def _booked_by(said: str | None, supplier: Supplier | None, ledger: Sequence[Mapping[str, str]]) -> str:
+    number = folded(said or "")
     same = (row for row in ledger if supplier and row["supplier"] == supplier.number and folded(row["invoice"]) == number and number)
     return next((row["order"] for row in same), "")

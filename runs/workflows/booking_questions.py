@@ -15,6 +15,7 @@ from runs.workflows.invoice_rules import SUPPLIED, TOTALS, Finding
 from runs.workflows.tidy_plan import count, plain
 
 SCHEMA = "https://json-schema.org/draft/2020-12/schema"
+ORDER = "x-order"
 BOOKKEEPER, SUPPLIER = "needs_bookkeeper_decision", "missing_supplier_data"
 AMOUNT = r"^-?\d{1,12}(\.\d{1,2})?$"
 ANSWERS = {"confirmed": "It is right as invoiced", "credited": "It is wrong; a credit note follows"}
@@ -102,23 +103,18 @@ def ask_supplier_about_lines(case: Case, held: Mapping[str, Held], *, way: str) 
     by_id = {one.id: one for one in case.positions}
     properties, listed = {}, []
     for name, line in held.items():
-        properties[name] = {
-            "type": "object",
-            "title": f"Line {name}: {plain(by_id[name].text, 80)}",
-            "description": f"Sent back: {plain(line['reason'], 300)}",
-            "properties": {
-                "answer": {
-                    "type": "string",
-                    "title": "Answer",
-                    "oneOf": [{"const": value, "title": words} for value, words in ANSWERS.items()],
-                },
-                "explanation": {"type": "string", "title": "Explanation", "minLength": 1, "maxLength": 1000},
+        said = {
+            "answer": {
+                "type": "string",
+                "title": "Answer",
+                "oneOf": [{"const": value, "title": words} for value, words in ANSWERS.items()],
             },
-            "required": ["answer", "explanation"],
-            "additionalProperties": False,
+            "explanation": {"type": "string", "title": "Explanation", "minLength": 1, "maxLength": 1000},
         }
+        title, reason = f"Line {name}: {plain(by_id[name].text, 80)}", f"Sent back: {plain(line['reason'], 300)}"
+        properties[name] = _object(said, list(said), title=title, description=reason)
         listed.append(f"| {cell(name)} | {cell(by_id[name].text)} | {by_id[name].net} | {cell(line['reason'], 300)} |")
-    lines = {"type": "object", "title": "Lines", "properties": properties, "required": list(held), "additionalProperties": False}
+    lines = _object(properties, list(held), title="Lines")
     content = (
         f"# {about(case)}\n\n{count(len(held), 'line')} sent back. What was approved is booked.\n\n"
         f"| Line | What | Net | Why it came back |\n|---|---|---|---|\n" + "\n".join(listed)
@@ -159,7 +155,7 @@ def ask_bookkeeper(case: Case, books: Books, doubts: Sequence[Doubt], asked: Dec
     total = sum((one.net for one in shown), Decimal(0))
     report = Report(
         content=_decision_text(case, doubts, shown, assigned, held),
-        facts={**facts(case), "Confidence": f"{case.confidence(ids, assigned)} of {case.policy.threshold}"},
+        facts={**facts(case), "Confidence": f"{case.confidence(ids, assigned)}, enough is {case.policy.threshold}"},
         effects=[
             f"Books {count(len(shown), 'position')}, {total} {case.invoice.currency or ''} without VAT, less what is sent back or refused."
         ],
@@ -185,8 +181,7 @@ def _assign(case: Case, books: Books, unsure: Sequence[Position]) -> dict[str, A
         if best:
             part |= {"default": best[0]["key"], "description": f"Proposed: {best[0]['why']}."}
         properties[one.id] = part
-    title, names = "Account and cost centre", [one.id for one in unsure]
-    return {"type": "object", "title": title, "properties": properties, "required": names, "additionalProperties": False}
+    return _object(properties, [one.id for one in unsure], title="Account and cost centre")
 
 
 def _reasons(title: str, description: str, shown: Sequence[Position], what: str) -> dict[str, Any]:
@@ -227,7 +222,13 @@ def _row(case: Case, one: Position, assigned: Mapping[str, str]) -> str:
 
 
 def _schema(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
-    return {"$schema": SCHEMA, "type": "object", "properties": dict(properties), "required": list(required), "additionalProperties": False}
+    return {"$schema": SCHEMA, **_object(properties, required)}
+
+
+def _object(properties: Mapping[str, Any], required: Sequence[str], **words: str) -> dict[str, Any]:
+    """With the order that forms show the properties in: what is stored sorts them."""
+    fixed = {"type": "object", "additionalProperties": False, ORDER: list(properties)}
+    return {**fixed, **words, "properties": dict(properties), "required": list(required)}
 
 
 def _ask(phase: str, question: str, report: Report, way: str, *, required: Mapping[str, Any], send: str) -> Ask:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from runs.workflows.booking_case import ASK_SUPPLIER, REJECT, Case, Policy
+from runs.workflows.booking_case import REJECT, Case, Policy
 from runs.workflows.booking_match import Match
 from runs.workflows.booking_questions import BOOKKEEPER, Held
 from runs.workflows.invoice_model import Invoice, load
@@ -92,8 +92,7 @@ def answer_to(state: BookingState, step: str) -> dict[str, Any]:
         return {"asked": None, **_decided(state, asked["positions"], sent)}
     if asked["positions"]:
         return {"asked": None, "held": {**state.get("held", {}), **_explained(state, sent["lines"])}}
-    accepted = {key: value for key, value in state.get("accepted", {}).items() if (key, value) != ("amounts", ASK_SUPPLIER)}
-    return {"asked": None, "supplied": {**state.get("supplied", {}), **sent}, "accepted": accepted}
+    return {"asked": None, "supplied": {**state.get("supplied", {}), **sent}}
 
 
 def _explained(state: BookingState, lines: Mapping[str, Mapping[str, str]]) -> dict[str, Held]:
