@@ -59,7 +59,8 @@ def _read(field: str, path: str, folders: Sequence[Path]) -> tuple[str, bytes]:
         handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)  # a pipe must not hold the request
     except (OSError, ValueError) as error:
         raise BadFile(field, f"{path} cannot be read: it is not there, or not for this server.") from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise BadFile(field, f"{path} is no file.")
     with open(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise BadFile(field, f"{path} is no file.")
         return real.name, file.read(MAX_BYTES + 1)

@@ -189,13 +189,7 @@ def _reasons(title: str, description: str, shown: Sequence[Position], what: str)
         one.id: {"type": "string", "title": f"{one.id}: {plain(one.text, 80)}, {one.net}", "minLength": 1, "maxLength": 500}
         for one in shown
     }
-    return {
-        "type": "object",
-        "title": title,
-        "description": f"{what}. {description}",
-        "properties": properties,
-        "additionalProperties": False,
-    }
+    return _object(properties, [], title=title, description=f"{what}. {description}")
 
 
 def _decision_text(
