@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ CHROMIUM = [
 ]  # fmt: skip
 SCREENSHOTS = Path(__file__).resolve().parent.parent / ".artifacts" / "screenshots"
 REDIS_NUMBERS = {"stories": 1, "accidents": 2, "broker": 3, "shutdown": 4, "queues": 5}
+HANDLED = re.compile(r"status of (409|422) ")
 PASSWORD = "a long password of the tests"
 PEOPLE = """
 from django.contrib.auth.models import Group, User
@@ -104,10 +106,10 @@ def open_page(chromium: Browser, stack: Stack) -> Iterator[Callable[..., Page]]:
         context = chromium.new_context(base_url=stack.url, **options)
         contexts.append(context)
         page = context.new_page()
-        # a lost race answers 409, which Chromium itself reports as an error though the page handles it
+        # a lost race answers 409 and a wrong answer 422, which Chromium itself reports as errors though the page handles them
         page.on(
             "console",
-            lambda message: errors.append(message.text) if message.type == "error" and "409 (Conflict)" not in message.text else None,
+            lambda message: errors.append(message.text) if message.type == "error" and not HANDLED.search(message.text) else None,
         )
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(f"/login?next={path}")
