@@ -84,6 +84,8 @@ class WorkOrderForm(forms.Form):
         if not template.needs_repository:
             del self.fields["repository_url"]
         self.takes_files = attached.names_in(self.schema)
+        if self.takes_files:
+            self.fields["title"].help_text = "Left empty, it is named after the template and the file."
         required = set(self.schema.get("required", []))
         for name, part in self.schema.get("properties", {}).items():
             self.fields[PREFIX + name] = field_of(name, part, required=name in required and name not in self.takes_files)
@@ -139,7 +141,7 @@ def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
     }
     match part:
         case {"format": attached.FORMAT}:
-            return forms.FileField(**common)
+            return forms.FileField(widget=forms.FileInput, **common)
         case {"type": "boolean"}:
             return forms.BooleanField(**{**common, "required": part.get("const") is True})
         case {"oneOf": [{"const": _}, *_] as options}:

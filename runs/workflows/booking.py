@@ -42,6 +42,7 @@ from runs.workflows.invoice_file import read_invoice
 from runs.workflows.invoice_model import NotAnInvoice, dump
 from runs.workflows.invoice_reading import InvoiceUnreadable
 from runs.workflows.invoice_rules import check
+from runs.workflows.tidy_plan import count
 
 INPUT_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -70,7 +71,7 @@ def extract(state: State, context: Context) -> Outcome:
         invoice = read_invoice(bytes_of(file))
     except InvoiceUnreadable as error:
         raise StepFailed(f"{file['name']}: {error}", code=error.code) from error
-    context.log(f"Read {invoice.syntax} invoice {invoice.number or '(no number)'} with {len(invoice.lines)} lines")
+    context.log(f"Read {invoice.syntax} invoice {invoice.number or '(no number)'} with {count(len(invoice.lines), 'line')}")
     return Go(update={"invoice": dump(invoice), "document": file["sha256"], KEY: {}})
 
 
@@ -78,7 +79,7 @@ def extract(state: State, context: Context) -> Outcome:
 def validate(state: State, context: Context) -> Outcome:
     """Check mandatory terms, VAT id, IBAN and arithmetic. Sets `findings`; what they mean is for `decide`."""
     found = check(_invoice(cast(BookingState, state)))
-    context.log(f"{len(found)} findings" if found else "Everything is there and adds up", level="warning" if found else "info")
+    context.log(count(len(found), "finding") if found else "Everything is there and adds up", level="warning" if found else "info")
     return Go(update={"findings": [asdict(one) for one in found]})
 
 
@@ -139,7 +140,7 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
         asked = Decide(ids=ids, assigned=assigned, held={name: held[name] for name in ids if name in held})
         return _asking(ask_bookkeeper(case, books, open_doubts, asked, way=context.step), BOOKKEEPER, ids, context)
     by = "bookkeeper" if set(ready) <= set(cleared) or case.accepted else "rule"
-    context.log(f"{len(ready)} positions to book, confidence {confidence}, decided by {by}")
+    context.log(f"{count(len(ready), 'position')} to book, confidence {confidence}, decided by {by}")
     return Go(update={"decision": Decision(positions=ready, confidence=str(confidence), by=by, back=context.step)})
 
 
@@ -174,7 +175,7 @@ def post(state: State, context: Context) -> Outcome:
             ) from error
         context.log(f"{error}: nothing was booked", level="warning")
         return Go(to=decision["back"], update={"match": fresh, "decision": None, "cleared": []})
-    context.log(f"Booked {len(batch.positions)} positions in {LEDGER}", entries=added)
+    context.log(f"Booked {count(len(batch.positions), 'position')} in {LEDGER}", entries=added)
     update = _posted(now, case, batch)
     if open_positions(cast(BookingState, {**now, **update}), case):
         return Go(to=decision["back"], update=update)

@@ -75,8 +75,13 @@ def ask_supplier_for_terms(case: Case, missing: Sequence[Finding], *, again: boo
     content = f"# {about(case)}\n\n{first}It cannot be booked until the supplier has told:\n\n{listed}\n\n{_letter(case, missing)}"
     report = Report(content=content, facts=facts(case), effects=["Checks the invoice again with these values; its file is not read again."])
     return _ask(
-        SUPPLIER, f"Missing from the supplier: {', '.join(terms)}", report, way, required=_schema(properties, terms), send="Send the data"
+        SUPPLIER, f"Missing from the supplier: {_named(terms)}", report, way, required=_schema(properties, terms), send="Send the data"
     )
+
+
+def _named(terms: Sequence[str]) -> str:
+    names = [TERMS[term]["title"] for term in terms]
+    return ", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])])
 
 
 def _term(term: str, findings: Sequence[Finding]) -> dict[str, Any]:
