@@ -22,11 +22,13 @@ from runs.workflows.booking_entries import Batch, Heading, entries, invoice_key,
 from runs.workflows.booking_match import Match, match
 from runs.workflows.booking_questions import (
     BOOKKEEPER,
+    MAX_ASKED,
     SUPPLIER,
     Decide,
     ask_bookkeeper,
     ask_supplier_about_lines,
     ask_supplier_for_terms,
+    part_of,
 )
 from runs.workflows.booking_state import (
     Asked,
@@ -92,7 +94,11 @@ def enrich(state: State, context: Context) -> Outcome:
     before = cast(BookingState, state)
     made = _match(before, context, read_books(_folder(context)))
     found = made["supplier"]
-    context.log(f"Supplier {found['number']} {found['name']}, found by {made['found_by']}" if found else "The supplier is not known")
+    context.log(
+        f"Supplier {found['number']} {found['name']}, found by {made['found_by'].replace('_', ' ')}"
+        if found
+        else "The supplier is not known"
+    )
     return Go(update={"match": made})
 
 
@@ -128,15 +134,15 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
         return _asking(ask_supplier_for_terms(case, case.missing, again=again, way=context.step), SUPPLIER, [], context)
     ready = [name for name in left if name not in held or "answer" in held[name] or name in cleared]
     if not ready:
-        waiting = {name: held[name] for name in left}
-        return _asking(ask_supplier_about_lines(case, waiting, way=context.step), SUPPLIER, left, context)
+        waiting = {name: held[name] for name in left[:MAX_ASKED]}
+        return _asking(ask_supplier_about_lines(case, waiting, way=context.step), SUPPLIER, list(waiting), context)
     open_doubts = doubts(case, books)
     confidence = case.confidence(ready, assigned)
     wanted = [name for name in ready if not case.key_of(name, assigned) or (name not in cleared and name in held)]
     if confidence < case.policy.threshold:
         wanted += [name for name in ready if name not in cleared and name not in wanted]
     if open_doubts or wanted:
-        ids = [name for name in ready if name in wanted] or ready
+        ids = part_of(case, books, [name for name in ready if name in wanted] or ready, assigned)
         asked = Decide(ids=ids, assigned=assigned, held={name: held[name] for name in ids if name in held})
         return _asking(ask_bookkeeper(case, books, open_doubts, asked, way=context.step), BOOKKEEPER, ids, context)
     by = "bookkeeper" if set(ready) <= set(cleared) or case.accepted else "rule"

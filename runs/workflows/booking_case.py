@@ -163,7 +163,11 @@ def _of_money(case: Case) -> list[Doubt]:
     invoice, policy, found = case.invoice, case.policy, []
     foreign = invoice.currency not in {policy.currency, None}
     if foreign:
-        rate = {"type": "string", "title": f"{policy.currency} for one {invoice.currency}", "pattern": r"^(?!0+\.0+$)\d{1,6}\.\d{1,8}$"}
+        rate = {
+            "type": "string",
+            "title": f"{policy.currency} for one {invoice.currency}",
+            "pattern": r"^([1-9][0-9]{0,5}[.][0-9]{1,8}|0[.][0-9]{0,7}[1-9])$",
+        }
         rate["description"] = "A number such as 0.9213."
         found.append(Doubt(key="rate", text=f"The invoice is in {invoice.currency}; the books are in {policy.currency}.", schema=rate))
     if reverse := sorted({REVERSE[line.category] for line in invoice.lines if line.category in REVERSE}):

@@ -19,7 +19,10 @@ ORDER = "x-order"
 BOOKKEEPER, SUPPLIER = "needs_bookkeeper_decision", "missing_supplier_data"
 AMOUNT = r"^-?\d{1,12}(\.\d{1,2})?$"
 ANSWERS = {"confirmed": "It is right as invoiced", "credited": "It is wrong; a credit note follows"}
-MAX_SHOWN = 100
+MAX_ASKED = 100
+"""Positions that one question is about: a form and its schema stay of a size that can be worked with. The next question has the next."""
+MAX_OPTIONS = 1_200
+"""Of all fields that ask for an account together."""
 TERMS: dict[str, dict[str, Any]] = {
     "BT-1": {"title": "Invoice number", "minLength": 1, "maxLength": 100},
     "BT-2": {"title": "Issue date", "format": "date", "description": "As 2026-12-31."},
@@ -139,6 +142,18 @@ class Decide(TypedDict):
     held: Mapping[str, Held]
 
 
+def part_of(case: Case, books: Books, ids: Sequence[str], assigned: Mapping[str, str]) -> list[str]:
+    """As many of the positions, in their order, as one question can be about."""
+    fields = max(1, MAX_OPTIONS // max(1, len(books.accounts)))
+    taken: list[str] = []
+    for name in ids:
+        fields -= case.sureness(name, assigned) < case.policy.threshold
+        if len(taken) == MAX_ASKED or (fields < 0 and taken):
+            break
+        taken.append(name)
+    return taken
+
+
 def ask_bookkeeper(case: Case, books: Books, doubts: Sequence[Doubt], asked: Decide, *, way: str) -> Ask:
     """Proposals and options: the doubts, an account for each line that has no sure one, and the lines to send back."""
     ids, assigned, held = asked["ids"], asked["assigned"], asked["held"]
@@ -203,9 +218,9 @@ def _decision_text(
     parts = [f"# {about(case)}"]
     if told := [*(one.text for one in doubts), *reasons(case)]:
         parts.append("\n".join(f"- {cell(text, 600)}" for text in told))
-    rows = [_row(case, one, assigned) for one in shown[:MAX_SHOWN]]
+    rows = [_row(case, one, assigned) for one in shown]
     table = "| Position | What | Net | VAT | Proposed |\n|---|---|---|---|---|\n" + "\n".join(rows)
-    parts.append(table + (f"\n\n… and {len(shown) - MAX_SHOWN} more" if len(shown) > MAX_SHOWN else ""))
+    parts.append(table)
     answers = [(one.id, held[one.id]) for one in shown if "answer" in held.get(one.id, {})]
     if answers:
         said = "\n".join(f"- {cell(name)}: {ANSWERS[line['answer']].lower()}. {cell(line['explanation'], 500)}" for name, line in answers)

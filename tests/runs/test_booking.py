@@ -201,7 +201,7 @@ def test_a_changed_bank_account_is_confirmed_by_a_person(house):
 def test_a_foreign_currency_is_booked_with_the_rate_that_a_bookkeeper_names(house):
     order = house.book(samples.foreign_currency())
     assert asked(order) == ("needs_bookkeeper_decision", ["rate"])
-    for rate in ("0.0", "1", "-0.9", "abc"):
+    for rate in ("0.0", "0.000", "1", "-0.9", "abc"):
         with pytest.raises(services.AnswerInvalid):
             house.answer(order, {"rate": rate})
     house.answer(order, {"rate": "0.9213"})
@@ -294,6 +294,29 @@ def test_a_line_that_the_question_does_not_have_is_refused_and_the_pause_stays_o
         with pytest.raises(services.AnswerInvalid):
             house.answer(order, payload)
     assert (pause_of(order).status, house.ledger()) == ("open", [])
+
+
+def test_more_lines_than_one_question_holds_are_asked_in_turn_and_booked_together(house):
+    """An invoice of 130 lines: a hundred in the first question, the rest in the second; nothing is booked in between."""
+    lines = [samples.line(number, f"Part {number}", "1", "1.00") for number in range(1, 131)]
+    order = house.book(added_up(samples.draft(samples.STEEL, samples.STEEL_IBAN, "130", order="PO-0"), lines))
+    assert len(pause_of(order).required_inputs["properties"]["send_back"]["properties"]) == 100
+    order = house.answer(order, {})
+    assert (len(pause_of(order).required_inputs["properties"]["send_back"]["properties"]), house.ledger()) == (30, [])
+    order = house.answer(order, {})
+    assert (order.status, lines_of(house.ledger())) == ("completed", list(range(1, 131)))
+
+
+def test_a_long_list_of_accounts_makes_the_question_shorter(house):
+    """The fields that ask for an account have twelve hundred options in all."""
+    path = house.books / "accounts.csv"
+    path.write_text("account,cost_centre,title\n" + "".join(f"{number},1,A\n" for number in range(1000, 1400)))
+    lines = [samples.line(number, f"Part {number}", "1", "1.00") for number in range(1, 6)]
+    order = house.book(added_up(samples.draft(samples.STEEL, samples.STEEL_IBAN, "5"), lines))
+    assert pause_of(order).required_inputs["properties"]["assign"]["x-order"] == ["1", "2", "3"]
+    order = house.answer(order, {"assign": dict.fromkeys("123", "1001/1")})
+    assert pause_of(order).required_inputs["properties"]["assign"]["x-order"] == ["4", "5"]
+    assert house.answer(order, {"assign": dict.fromkeys("45", "1002/1")}).status == "completed"
 
 
 # -- accidents ---------------------------------------------------------------------------------------------------------------------
