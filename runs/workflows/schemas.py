@@ -202,19 +202,20 @@ Checker = extend(  # type: ignore[no-untyped-call]  # the library has no annotat
 )
 
 
-def validate_resume_payload(required_inputs: Mapping[str, Any], payload: Any) -> dict[str, list[str]]:
+def validate_resume_payload(required_inputs: Mapping[str, Any], payload: Any, *, longest: int = MAX_ANSWER) -> dict[str, list[str]]:
     """What is wrong with an answer: dotted path → sentences; empty where nothing is. The one validator, behind every door (S3-37, 48).
 
     Args:
         required_inputs: a schema as `check` gave it.
         payload: what was answered.
+        longest: bytes that its text may have.
     """
     try:
         plain, size = _plain(payload)
     except NOT_JSON as error:
         return {"": [f"The answer is no JSON: {error}"]}
-    if size > MAX_ANSWER:
-        return {"": [f"The answer has {size} bytes; up to {MAX_ANSWER} are taken."]}
+    if size > longest:
+        return {"": [f"The answer has {size} bytes; up to {longest} are taken."]}
     if _parts(required_inputs) * _parts(plain) > MAX_WORK:
         return {"": ["The answer holds more values than can be checked against what is asked for."]}
     found: dict[str, list[str]] = {}
