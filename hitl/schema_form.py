@@ -180,7 +180,8 @@ class SchemaForm:
         needed = made.schema.get("required", [])
         payload = {}
         properties = made.schema.get("properties", {})
-        first = [key for key in made.schema.get(ORDER, ()) if key in properties]
+        ordered = made.schema.get(ORDER)
+        first = [key for key in ordered if isinstance(key, str) and key in properties] if isinstance(ordered, list | tuple) else []
         for key, part in {**{key: properties[key] for key in first}, **properties}.items():
             place = {"name": f"{made.name}.{_escaped(key)}", "path": f"{made.path}.{key}" if made.path else key}
             one, value = self._made(part, **place, initial=known.get(key, ABSENT), label=_title(key), required=key in needed)

@@ -215,7 +215,7 @@ def _accounts(books: Books) -> dict[str, Any]:
 
 def _reasons(title: str, description: str, shown: Sequence[Position], what: str) -> dict[str, Any]:
     properties = {
-        one.id: {"type": "string", "title": f"{one.id}: {plain(one.text, 80)}, {one.net}", "minLength": 1, "maxLength": 500}
+        one.id: {"type": "string", "title": f"{one.id}: {plain(one.text, 80)}, {one.net}", "minLength": 1, "maxLength": 200}
         for one in shown
     }
     return _object(properties, [], title=title, description=f"{what}. {description}")

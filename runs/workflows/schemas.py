@@ -269,6 +269,8 @@ def _said(error: ValidationError) -> tuple[str, str]:
             return ".".join(path), f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."
         case "enum":
             return ".".join(path), f"Must be one of: {', '.join(str(one)[:60] for one in rule[:20])}."
+        case "const" if rule is True:
+            return ".".join(path), "Must be confirmed."
         case "const":
             return ".".join(path), f"Must be {str(rule)[:80]!r}."
         case "minimum":
@@ -287,6 +289,10 @@ def _said(error: ValidationError) -> tuple[str, str]:
             return ".".join(path), f"Must be {FORMAT_WORDS.get(rule, f'a valid {rule}')}."
         case "additionalProperties" if rule is False:
             return ".".join(path), f"Holds a name that is not asked for: {error.message[:200]}."
+        case "pattern" if isinstance(error.schema, Mapping) and (shape := error.schema.get("description")):
+            return ".".join(path), f"{str(error.instance)[:60]!r} does not have the form that is asked for: {str(shape)[:200]}"
+        case "anyOf" | "oneOf" if all(isinstance(one, Mapping) and "const" in one for one in rule):
+            return ".".join(path), "Must be one of the choices."
         case "anyOf" | "oneOf":
             return ".".join(path), "Fits none of the allowed shapes." if error.context else "Fits more than one of the allowed shapes."
     return ".".join(path), f"{error.message[:300]}."
