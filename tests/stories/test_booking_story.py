@@ -79,7 +79,7 @@ def test_a_bookkeeper_on_a_phone_approves_47_lines_and_sends_3_back(stack, open_
     assert len([row for row in rows(books, "2026/0580") if ",line " in row]) == 47
     for line in ("7", "12", "50"):
         group = ana.get_by_role("group", name=re.compile(rf"Line {line}:"))
-        group.get_by_label("Answer").select_option("confirmed")
+        group.get_by_label("It is right as invoiced").check()
         group.get_by_label("Explanation").fill("As in our offer.")
     shot(ana, "booking-lines-desktop")
     ana.get_by_role("button", name="Send the answer").click()
