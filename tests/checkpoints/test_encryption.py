@@ -382,7 +382,7 @@ def test_keys_change_while_a_run_is_under_way(make_order, ana):
     with keys(OLD):
         order = drive(make_order())
     with keys(NEW, OLD):
-        assert "0 values" not in rotate()
+        assert not rotate().startswith("0 values")
     with keys(NEW):
         services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback=WORD)
     third = sealing.new_key()
