@@ -44,6 +44,7 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     answers = serializers.SerializerMethodField(help_text="What may be answered now.")
     required_inputs = serializers.DictField(help_text="JSON Schema of the `input` that comes with an answer; {} where words are enough.")
     known = serializers.DictField(help_text="What is known of it already.")
+    bare = serializers.ListField(child=serializers.CharField(), help_text="Answers that bring no input, beside revise and cancel.")
     attempts = serializers.IntegerField(help_text="Answers whose input did not fit.")
     refined = serializers.CharField(help_text="What was wrong with the last of them.")
     patch = serializers.SerializerMethodField(help_text="The unified diff under review; null where there is none.")
@@ -54,8 +55,8 @@ class PauseOut(serializers.ModelSerializer[Pause]):
         model = Pause
         fields: ClassVar = [
             "id", "agent_work_order_id", "run_id", "step", "pause_phase", "question", "pause_content", "patch", "facts", "effects",
-            "revision", "max_revisions", "content_digest", "answers", "required_inputs", "known", "attempts", "refined",
-            "status", "state", "pause_timestamp", "resume_timestamp",
+            "revision", "max_revisions", "content_digest", "answers", "required_inputs", "known", "bare", "attempts",
+            "refined", "status", "state", "pause_timestamp", "resume_timestamp",
             "user_decision", "user_feedback", "decided_by", "created_at", "updated_at",
         ]  # fmt: skip
 
@@ -124,6 +125,7 @@ class DecisionIn(serializers.Serializer[Any]):
 class DecisionOut(serializers.ModelSerializer[Decision]):
     id = serializers.CharField(source="shown_id")
     pause_id = serializers.CharField(source="pause.shown_id")
+    input = serializers.DictField(source="payload", allow_null=True, help_text="The data that came with the answer; null where none did.")
     decided_by = serializers.CharField(source="decided_by.username")
 
     class Meta:
@@ -133,6 +135,7 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
             "pause_id",
             "action",
             "feedback",
+            "input",
             "decided_by",
             "decided_at",
             "via",

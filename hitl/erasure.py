@@ -89,7 +89,7 @@ def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list
     erasure.digest = erasure.compute_digest()
     erasure.save(force_insert=True)
     workspaces = sorted({workspace_path(run) for run in Run.objects.filter(thread__in=threads)})
-    decisions.update(pause=None, feedback="", erasure=erasure)
+    decisions.update(pause=None, feedback="", payload=None, erasure=erasure)
     bodies.drop_on_commit(rows["checkpoints"].values_list("body", flat=True).iterator())
     for found in rows.values():
         found._raw_delete(using=DEFAULT_DB_ALIAS)  # they refer to each other; the database's keys are checked at the commit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.contrib.auth.models import Group, User
 
 from hitl.services import MAX_FEEDBACK
 from runs.models import Template
+from runs.workflows import attached
 
 PREFIX = "input."
 
@@ -43,7 +45,7 @@ class MessageForm(forms.Form):
         assert isinstance(template, forms.ChoiceField)
         if first:
             fitting = Template.objects.current().filter(needs_repository=False).order_by("title")
-            template.choices = [(one.slug, one.title) for one in fitting]
+            template.choices = [(one.slug, one.title) for one in fitting if not attached.names_in(one.input_schema)]
         else:
             del self.fields["template"]
 
@@ -81,17 +83,42 @@ class WorkOrderForm(forms.Form):
         offer_teams(self, user)
         if not template.needs_repository:
             del self.fields["repository_url"]
+        self.takes_files = attached.names_in(self.schema)
+        if self.takes_files:
+            self.fields["title"].help_text = "Left empty, it is named after the template and the file."
         required = set(self.schema.get("required", []))
         for name, part in self.schema.get("properties", {}).items():
-            self.fields[PREFIX + name] = field_of(name, part, required=name in required)
+            self.fields[PREFIX + name] = field_of(name, part, required=name in required and name not in self.takes_files)
+            if name in self.takes_files:
+                help_text = "Instead of sending it: where it lies, as an absolute path in an allowed folder of the server."
+                self.fields[PREFIX + name + ".path"] = forms.CharField(
+                    label="Or its path", max_length=1000, required=False, help_text=help_text
+                )
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or {}
+        for name in self.takes_files:
+            sent, path = values.get(PREFIX + name), values.get(PREFIX + name + ".path")
+            if sent and path:
+                self.add_error(PREFIX + name, "Send the file or name its path, not both.")
+            elif sent and sent.size > attached.MAX_BYTES:
+                self.add_error(PREFIX + name, f"The file has {sent.size:,} bytes; up to {attached.MAX_BYTES:,} can be taken.")
+            elif not sent and not path and PREFIX + name not in self.errors and name in self.schema.get("required", []):
+                self.add_error(PREFIX + name, "Choose a file, or name its path.")
+        return values
 
     def input_values(self) -> dict[str, Any]:
         """The input as the schema's types; what was left empty is left out."""
         properties = self.schema.get("properties", {})
-        values = {}
+        values: dict[str, Any] = {}
         for name, part in properties.items():
             value = self.cleaned_data.get(PREFIX + name)
+            if name in self.takes_files and (path := self.cleaned_data.get(PREFIX + name + ".path")):
+                values[name] = {"path": path}
             if value in (None, "", []):
+                continue
+            if name in self.takes_files:
+                values[name] = {"name": value.name[:200], "content": base64.b64encode(value.read()).decode()}
                 continue
             values[name] = _split(value) if part.get("type") == "array" and isinstance(value, str) else value
         return values
@@ -113,8 +140,13 @@ def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
         "initial": part.get("default"),
     }
     match part:
+        case {"format": attached.FORMAT}:
+            return forms.FileField(widget=forms.FileInput, **common)
         case {"type": "boolean"}:
-            return forms.BooleanField(**{**common, "required": False})
+            return forms.BooleanField(**{**common, "required": part.get("const") is True})
+        case {"oneOf": [{"const": _}, *_] as options}:
+            choices = [(one["const"], one.get("title", one["const"])) for one in options if "const" in one]
+            return forms.ChoiceField(choices=[("", "—"), *choices], **common)
         case {"enum": [*values]}:
             return forms.ChoiceField(
                 choices=[("", "—"), *((value, value) for value in values)] if not required else [(value, value) for value in values],

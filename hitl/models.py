@@ -78,6 +78,7 @@ class Decision(ids.Shown, models.Model):
     erasure = models.ForeignKey(Erasure, models.PROTECT, null=True, editable=False, related_name="+")
     action = models.CharField(max_length=64, help_text="approve, revise, cancel, or an answer of the template's own.")
     feedback = SealedTextField(blank=True)
+    payload = SealedJsonField(null=True, help_text="The data that came along; null where none did.")
     decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="decisions")
     decided_at = models.DateTimeField()
     via = models.CharField(max_length=16, choices=Via)
@@ -92,7 +93,8 @@ class Decision(ids.Shown, models.Model):
         constraints = [
             models.UniqueConstraint(fields=["pause"], name="decision_one_per_pause"),
             models.CheckConstraint(
-                condition=Q(pause__isnull=False, erasure__isnull=True) | Q(pause__isnull=True, erasure__isnull=False, feedback=""),
+                condition=Q(pause__isnull=False, erasure__isnull=True)
+                | Q(pause__isnull=True, erasure__isnull=False, feedback="", payload__isnull=True),
                 name="decision_says_nothing_if_erased",
             ),
             models.UniqueConstraint(fields=["ledger", "position"], name="decision_position_once"),
@@ -104,6 +106,7 @@ class Decision(ids.Shown, models.Model):
 
     def compute_digest(self) -> str:
         """The digest that this row must carry; one of an erased thread cannot be computed any more (see `intact`)."""
+        sent = {} if self.payload is None else {"payload": self.payload}
         return codec.digest(
             codec.encode(
                 {
@@ -118,6 +121,7 @@ class Decision(ids.Shown, models.Model):
                     "ledger": self.ledger_id,
                     "position": self.position,
                     "previous": self.previous,
+                    **sent,
                 }
             )
         )

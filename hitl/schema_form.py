@@ -27,6 +27,10 @@ Kind = Literal[
 PREFIX = "input"
 OTHER = "~other"
 """The posted value of the option that lets a person write their own. No schema's own option is posted so: `~` is written `~0`."""
+ORDER = "x-order"
+"""Annotation of an object in a schema: names of its properties in the order in which they are shown. Stored JSON sorts its keys."""
+MANY = 8
+"""Parts of one group that are shown at once; more are folded away."""
 RADIOS = 6
 """Up to so many options are shown at once; more make a list to choose from."""
 ROWS = 200
@@ -94,6 +98,11 @@ class Field:
     @property
     def may_shrink(self) -> bool:
         return len(self.parts) > int(self.schema.get("minItems", 0))
+
+    @property
+    def folded(self) -> bool:
+        """Whether the parts of this group wait folded away: many, and nothing to see in them."""
+        return len(self.parts) > MANY and not any(one.errors or one.value for part in self.parts for one in part.each())
 
     @property
     def described_by(self) -> str:
@@ -170,7 +179,10 @@ class SchemaForm:
         known = initial if isinstance(initial, Mapping) else {}
         needed = made.schema.get("required", [])
         payload = {}
-        for key, part in made.schema.get("properties", {}).items():
+        properties = made.schema.get("properties", {})
+        ordered = made.schema.get(ORDER)
+        first = [key for key in ordered if isinstance(key, str) and key in properties] if isinstance(ordered, list | tuple) else []
+        for key, part in {**{key: properties[key] for key in first}, **properties}.items():
             place = {"name": f"{made.name}.{_escaped(key)}", "path": f"{made.path}.{key}" if made.path else key}
             one, value = self._made(part, **place, initial=known.get(key, ABSENT), label=_title(key), required=key in needed)
             made.parts.append(one)
@@ -237,7 +249,7 @@ class SchemaForm:
             return initial
         if made.kind == "check":
             made.value = "true" if made.name in self.data else ""
-            return made.name in self.data
+            return made.name in self.data or (ABSENT if "const" in made.schema else False)
         made.value = self.data.get(made.name, "").replace("\r\n", "\n")
         text = made.value if made.kind == "long" else made.value.strip()
         if not text.strip():
@@ -316,7 +328,7 @@ def _types(schema: Mapping[str, Any]) -> list[str]:
 def _kind(schema: Mapping[str, Any]) -> Kind:
     types = [one for one in _types(schema) if one != "null"]
     if "const" in schema:
-        return "fixed"
+        return "check" if schema["const"] is True and types == ["boolean"] else "fixed"  # a thing to confirm is never confirmed by itself
     if _choices(schema) is not None:
         return "one"
     if "properties" in schema and types in ([], ["object"]):

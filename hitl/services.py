@@ -12,7 +12,7 @@ from django.db.models import F
 from django.utils import timezone
 from django.utils.formats import date_format
 
-from checkpoints import codec, log
+from checkpoints import codec, log, redaction
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
@@ -141,7 +141,7 @@ def _decide(
     _check(pause, action, feedback)
     _check_payload(pause, action, payload, by=by)
     try:
-        return _record(pause, action=action, by=by, via=via, feedback=feedback, update=update if payload is None else payload)
+        return _record(pause, action=action, by=by, via=via, feedback=feedback, payload=payload, update=update)
     except (codec.NotJson, MergeFailed) as error:
         raise AnswerInvalid({"input": [str(error)]}) from error
     except AlreadyAnswered:
@@ -169,7 +169,7 @@ def _check(pause: Pause, action: str, feedback: str) -> None:
 
 def _check_payload(pause: Pause, action: str, payload: Any, *, by: User) -> None:
     """Raise AnswerInvalid where the data that comes with an answer is not what is asked for."""
-    wanted = bool(pause.required_inputs) and action not in {REVISE, CANCEL}
+    wanted = pause.wants_data(action)
     if not wanted and payload is not None:
         words = f"The answer {action!r} takes no data." if pause.required_inputs else "This question asks for no data."
         raise AnswerInvalid({"input": [f"{words} Answer again without it."]}, code="input_unexpected")
@@ -193,13 +193,16 @@ def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: User) -> 
 
 
 @transaction.atomic(durable=True)
-def _record(pause: Pause, *, action: str, by: User, via: Via, feedback: str, update: Mapping[str, Any] | None) -> Decision:
+def _record(
+    pause: Pause, *, action: str, by: User, via: Via, feedback: str, payload: Mapping[str, Any] | None, update: Mapping[str, Any] | None
+) -> Decision:
     """Close the pause, write the decision and move the run: all of it or nothing."""
     runs.close_pause(pause, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED)
     decision = Decision(
         pause=pause,
         action=action,
         feedback=feedback,
+        payload=None if payload is None else redaction.redact(dict(payload)),
         decided_by=by,
         decided_at=timezone.now(),
         via=via,
@@ -218,7 +221,7 @@ def _record(pause: Pause, *, action: str, by: User, via: Via, feedback: str, upd
     if action == CANCEL:
         runs.cancel_paused(pause, by=name, answer=answer)
     else:
-        runs.resume(pause, action=action, by=name, feedback=feedback, answer=answer, update=update)
+        runs.resume(pause, action=action, by=name, feedback=feedback, answer=answer, update=update if payload is None else payload)
     _append(decision)
     return decision
 

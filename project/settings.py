@@ -18,6 +18,10 @@ WAYSTATION_REPOSITORIES = [Path(folder).expanduser() for folder in env.items("WA
     WAYSTATION_DATA / "sample"
 ]
 """Folders in which local repositories may lie; work orders reach no other local path."""
+WAYSTATION_SHARED = Path(env.text("WAYSTATION_SHARED", str(WAYSTATION_DATA / "shared"))).resolve()
+"""Folder that all workers see: what workflows read and keep outside their runs, such as master data and the ledger of `smart-booking`."""
+WAYSTATION_FILES = [Path(folder).expanduser() for folder in env.items("WAYSTATION_FILES", separator=":")] + [WAYSTATION_DATA / "inbox"]
+"""Folders of files that a work order may name by path; it reaches no other."""
 WAYSTATION_GIT_SCHEMES = env.items("WAYSTATION_GIT_SCHEMES", "https")
 WAYSTATION_GIT_HOSTS = env.items("WAYSTATION_GIT_HOSTS", "github.com,gitlab.com,codeberg.org,bitbucket.org")
 """Remote hosts that may be cloned from; `*.example.org` allows subdomains."""

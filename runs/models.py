@@ -422,6 +422,7 @@ class Pause(ids.Shown, models.Model):
     max_revisions = models.PositiveIntegerField(default=3, help_text="How often the step may be sent back.")
     required_inputs = JsonTextField(default=dict, help_text="JSON Schema of what comes with the answer; {} where words are enough.")
     known = SealedJsonField(default=dict, help_text="What the form begins with.")
+    bare = JsonTextField(default=list, help_text="Answers that bring no data, beside revise and cancel.")
     attempts = models.PositiveIntegerField(default=0, help_text="Answers that did not fit required_inputs.")
     refined = SealedTextField(blank=True, help_text="What was wrong with the last of them, in words.")
     ways = JsonTextField(help_text="Answer → the step it leads to.")
@@ -451,3 +452,7 @@ class Pause(ids.Shown, models.Model):
     @property
     def may_revise(self) -> bool:
         return "revise" in self.ways and self.revision <= self.max_revisions
+
+    def wants_data(self, action: str) -> bool:
+        """Whether data comes with this answer."""
+        return bool(self.required_inputs) and action not in {sequence.REVISE, sequence.CANCEL, *self.bare}

@@ -15,7 +15,7 @@ from django.utils import timezone
 from checkpoints import codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
-from runs import definitions
+from runs import definitions, files
 from runs.engine import commit, ending
 from runs.engine.begin import Start, again, begin
 from runs.engine.facts import created, line, unkept
@@ -25,7 +25,7 @@ from runs.models import Pause, Repository, Run, Template, WorkOrder
 from runs.states import FAILED, PAUSED, PENDING, RUNNING, PauseStatus, RunEnded
 from runs.steps.sources import check_source
 from runs.tasks import nudge_on_commit
-from runs.workflows import schemas, sequence
+from runs.workflows import attached, schemas, sequence
 
 FIRST_STATE: Mapping[str, Any] = {"revision_feedback": "", "decided": {}}
 """What every thread's first run starts from, beside its input."""
@@ -81,9 +81,12 @@ def submit(
     values = dict(input or {})
     check_words(title.strip(), request)
     check_input(recipe, values)
+    values, brought = _take_in(recipe, values)
     source = _check_repository(recipe, repository_url)
     stops = {"interrupt_before": list(interrupt_before), "interrupt_after": list(interrupt_after)}
-    return _create(recipe, by=by, title=title.strip(), request=request, input=values, source=source, team=team, stops=stops)
+    return _create(
+        recipe, by=by, title=title.strip(), request=request, input=values, source=source, team=team, stops=stops, brought=brought
+    )
 
 
 def check_words(title: str, request: str) -> None:
@@ -107,11 +110,21 @@ def check_input(template: Template, values: dict[str, Any]) -> None:
     if codec.holds_unreadable(values):
         raise InputInvalid({"input": ["The input holds characters that cannot be shown: a NUL, or bytes that are no UTF-8."]})
     try:
-        errors = schemas.validate_resume_payload(schemas.check(template.input_schema), values)
+        errors = schemas.validate_resume_payload(
+            schemas.check(template.input_schema), values, longest=attached.longest(template.input_schema)
+        )
     except schemas.SchemaRefused as error:
         raise InputInvalid({"input": [f"The template's input schema cannot be used: {error}"[:300]]}) from error
     if errors:
         raise InputInvalid({field or "input": words for field, words in errors.items()})
+
+
+def _take_in(template: Template, values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, attached.File]]:
+    """The input with each file named instead of held, and the files for the run's first state."""
+    try:
+        return files.take_in(template.input_schema, values, folders=settings.WAYSTATION_FILES)
+    except files.BadFile as error:
+        raise InputInvalid({error.field: [str(error)]}) from error
 
 
 def _check_repository(template: Template, url: str) -> str:
@@ -138,12 +151,14 @@ def _create(
     source: str,
     team: Group | None,
     stops: dict[str, list[str]],
+    brought: dict[str, attached.File],
 ) -> WorkOrder:
     repository = Repository.objects.filter(url=source).first() if source else None
     if repository is not None and not repository.use_template_execution:
         raise OrdersStopped(f"Work orders on {repository.name} are switched off, so none was made. An operator can switch them on again.")
     definition = definitions.freeze(template)
-    title = title or ": ".join(filter(None, [template.title, source.rstrip("/").rsplit("/", 1)[-1]]))[:200]
+    about = source.rstrip("/").rsplit("/", 1)[-1] or next((file["name"] for file in brought.values()), "")
+    title = title or ": ".join(filter(None, [template.title, about]))[:200]
     thread = Thread.objects.create(owner=by, team=team, title=title)
     order = WorkOrder.objects.create(
         thread=thread,
@@ -161,7 +176,8 @@ def _create(
     for name in (*stops["interrupt_before"], *stops["interrupt_after"]):
         if name not in {step["name"] for step in definition.steps}:
             raise InputInvalid({"interrupt": [f"The template has no step {name[:100]!r} to stop at."]})
-    start = Start(state=dict(FIRST_STATE), next_step=definition.steps[0]["name"])
+    state = {**FIRST_STATE, **({attached.KEY: dict(brought)} if brought else {})}
+    start = Start(state=state, next_step=definition.steps[0]["name"])
     run = _follow(order, begin(thread, definition, order, start, **stops))
     if lines := unkept(input):
         log.append(thread.pk, run.pk, lines)

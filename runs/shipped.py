@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from runs import definitions
-from runs.models import Template
-from runs.workflows import repo_tidy
+from runs.models import StepTemplate, Template
+from runs.workflows import booking, repo_tidy
 
 STEP_TEMPLATES = {
     "tidy-planning": ("Planning", "repo_tidy.plan"),
     "tidy-execute": ("Execute", "repo_tidy.execute"),
     "tidy-review": ("Review", "repo_tidy.review"),
     "tidy-deliver": ("Deliver", "repo_tidy.deliver"),
+    "booking-extract": ("Extract", "booking.extract"),
+    "booking-validate": ("Validate", "booking.validate"),
+    "booking-enrich": ("Enrich", "booking.enrich"),
+    "booking-decide": ("Decide", "booking.decide"),
+    "booking-post": ("Post", "booking.post"),
 }
 
 PAUSING: list[dict[str, Any]] = [
@@ -50,13 +55,25 @@ TEMPLATES: dict[str, dict[str, Any]] = {
         ],
         "input_schema": repo_tidy.INPUT_SCHEMA,
     },
+    "smart-booking": {
+        "title": "Book an invoice",
+        "description": "Reads an EN 16931 e-invoice, checks it, and books it by itself when it is sure. "
+        "Else it asks: the supplier for what is missing, a bookkeeper about what is doubtful. Offline.",
+        "steps": [
+            {"step_type": name, "step_template_slug": f"booking-{name}"} for name in ("extract", "validate", "enrich", "decide", "post")
+        ],
+        "input_schema": booking.INPUT_SCHEMA,
+        "needs_repository": False,
+    },
 }
 
 
 def load() -> list[Template]:
     """Write what is shipped; what is there already in the same form stays as it is, and a version that a person edited stays current."""
     for slug, (title, function) in STEP_TEMPLATES.items():
-        definitions.edit_step_template(slug, title=title, function=function, config={})
+        last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
+        if last is None or last.function != function:  # else its title and configuration are the operator's
+            definitions.edit_step_template(slug, title=title, function=function, config={})
     return [_load(slug, fields) for slug, fields in TEMPLATES.items()]
 
 

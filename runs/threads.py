@@ -21,6 +21,7 @@ from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, InputInvalid, check_input, check_words
 from runs.states import FAILED, LIVE
 from runs.tasks import nudge_on_commit
+from runs.workflows import attached
 
 OFFERED_FOR = dt.timedelta(minutes=30)
 """How long after its failure a run is offered to be resumed when new input comes (S0-77)."""
@@ -236,6 +237,8 @@ def _check_json(turn: Turn) -> None:
 def _check_template(template: Template, turn: Turn) -> None:
     if template.needs_repository:
         raise InputInvalid({"template": [f"{template.title} works on a repository: make a work order of it."]})
+    if attached.names_in(template.input_schema):
+        raise InputInvalid({"template": [f"{template.title} works on a file: make a work order of it."]})
     if not turn.manual and template.input_schema:
         check_input(template, dict(turn.input or {}))
 

@@ -20,7 +20,7 @@ from hitl.views.common import home_of, place_of
 from runs.models import Definition, Pause, Run
 from runs.states import LIVE, PAUSED, PENDING, RUNNING
 from runs.workflows import sequence
-from runs.workflows.sequence import REVISE
+from runs.workflows.sequence import APPROVE, REVISE
 
 TIMELINE = 200
 
@@ -207,7 +207,7 @@ def _ways(pause: Pause) -> list[dict[str, str]]:
     return [
         {"name": name, "label": pause.labels[name], "to": names.get(to, "the end")}
         for name, to in pause.ways.items()
-        if name in pause.labels
+        if name in pause.labels and name != APPROVE
     ]
 
 
@@ -259,21 +259,23 @@ def _with(names: list[str]) -> str:
     return f" and with it {' and '.join(names)}" if names else ""
 
 
-def progress_of(definition: Definition, current: str, status: str, *, gathers: bool = False) -> list[dict[str, str]]:
+def progress_of(definition: Definition, current: str, status: str, *, gathers: bool = False, asks: bool = False) -> list[dict[str, str]]:
     """The steps and the pauses between them, each `done`, `now`, `failed` or `todo`.
 
     Args:
         status: an order's. With `gathers` its child runs work for the current step, and `paused` says that one of them asks.
+        asks: the question that is open is the current step's own, which is not done before it is answered.
     """
     parts: list[dict[str, str]] = []
     state = "done" if current else "todo"
     for step in definition.steps:
         here = step["name"] == current and status != "completed"
-        asks_itself = here and status == "paused" and not gathers
+        in_between = here and asks and not step["pause_after"]
+        asks_itself = here and status == "paused" and not gathers and not in_between
         if here:
             state = "todo"
         work = ("done" if asks_itself else "failed" if status == "failed" else "now") if here else state
-        person = {"person": "yes"} if here and gathers and status == "paused" else {}
+        person = {"person": "yes"} if here and (gathers or in_between) and status == "paused" else {}
         parts.append({"title": step["title"], "state": work, **person})
         if step["pause_after"]:
             waits = "now" if asks_itself else state

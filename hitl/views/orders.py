@@ -18,6 +18,7 @@ from hitl.models import Via
 from hitl.views import family
 from hitl.views.common import person
 from runs import services as runs
+from runs.engine.interruptions import STOPS
 from runs.models import Template, WorkOrder
 from runs.services import InputInvalid, OrdersStopped
 from runs.states import RunEnded, RunStatus
@@ -51,7 +52,7 @@ def order_new(request: HttpRequest) -> HttpResponse:
         return render(request, "hitl/order_new.html", {"templates": [], "form": None})
     slug = request.POST.get("template") or request.GET.get("template") or "repo-tidy"
     template = next((one for one in templates if one.slug == slug), templates[0])
-    form = WorkOrderForm(request.POST or None, template=template, user=person(request))
+    form = WorkOrderForm(request.POST or None, request.FILES or None, template=template, user=person(request))
     if request.method == "POST" and form.is_valid():
         order = _submit(template, form, person(request))
         if order is not None:
@@ -77,7 +78,7 @@ def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | N
     except InputInvalid as error:
         form.add_errors(error.errors)
     except (BadSource, OrdersStopped) as error:
-        form.add_error("repository_url", str(error))
+        form.add_error("repository_url" if "repository_url" in form.fields else None, str(error))
     return None
 
 
@@ -112,7 +113,8 @@ def page_of(order: WorkOrder, *, wanted: str = "", **answer: Any) -> dict[str, A
 
 
 def progress(order: WorkOrder) -> list[dict[str, str]]:
-    return family.progress_of(order.definition, order.current_step, order.status, gathers=order.gathering)
+    asks = order.status == "paused" and order.phase not in STOPS
+    return family.progress_of(order.definition, order.current_step, order.status, gathers=order.gathering, asks=asks)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -20,7 +20,6 @@ from hitl.views import family, orders, threads
 from hitl.views.common import home_of, person, place_of, root_of
 from runs.models import Pause
 from runs.states import PauseStatus
-from runs.workflows.sequence import CANCEL, REVISE
 
 
 @require_POST
@@ -42,7 +41,7 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             via=Via.PAGE,
             feedback=form.cleaned_data["feedback"],
             revision=form.cleaned_data["revision"],
-            payload=inputs.payload if inputs and form.cleaned_data["action"] not in {REVISE, CANCEL} else None,
+            payload=inputs.payload if inputs and pause.wants_data(form.cleaned_data["action"]) else None,
         )
     except services.AnswerInvalid as error:
         return _again(request, pause, 422, form=form, inputs=inputs, problem=_shown_at_fields(error, inputs) or str(error))

@@ -172,6 +172,7 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             once=held.once,
             check=held.check,
             workspace=workspace,
+            shared=Path(settings.WAYSTATION_SHARED),
         )
 
 

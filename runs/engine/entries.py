@@ -155,6 +155,7 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
         content_digest=codec.digest(codec.encode(bound)),
         required_inputs=asked,
         known=dict(outcome.known),
+        bare=list(outcome.bare),
         revision=(_asked_before(held, outcome.phase) or 0) + 1,
         max_revisions=outcome.max_revisions,
         ways=dict(outcome.ways),

@@ -94,6 +94,8 @@ class Ask:
     The card shows it as a form. What fits it joins the state by the workflow's reducers; what does not leaves the question open."""
     known: Mapping[str, Any] = field(default_factory=dict)
     """What the form begins with."""
+    bare: Sequence[str] = ()
+    """Answers that bring no data all the same, such as a refusal."""
     commit: Commit | None = None
 
 
@@ -242,6 +244,8 @@ class Context:
     check: Callable[[], None]
     """Raise `Stopped` when the run was cancelled or taken over. Call it between pieces of long work."""
     workspace: Workspace
+    shared: Path = Path()
+    """A folder that all workers see, for what a workflow reads and keeps outside its runs."""
     sub_steps: Sequence[str] = ()
     """Names of the step template's sub-steps, in order; empty where it has none."""
 

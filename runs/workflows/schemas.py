@@ -202,19 +202,20 @@ Checker = extend(  # type: ignore[no-untyped-call]  # the library has no annotat
 )
 
 
-def validate_resume_payload(required_inputs: Mapping[str, Any], payload: Any) -> dict[str, list[str]]:
+def validate_resume_payload(required_inputs: Mapping[str, Any], payload: Any, *, longest: int = MAX_ANSWER) -> dict[str, list[str]]:
     """What is wrong with an answer: dotted path → sentences; empty where nothing is. The one validator, behind every door (S3-37, 48).
 
     Args:
         required_inputs: a schema as `check` gave it.
         payload: what was answered.
+        longest: bytes that its text may have.
     """
     try:
         plain, size = _plain(payload)
     except NOT_JSON as error:
         return {"": [f"The answer is no JSON: {error}"]}
-    if size > MAX_ANSWER:
-        return {"": [f"The answer has {size} bytes; up to {MAX_ANSWER} are taken."]}
+    if size > longest:
+        return {"": [f"The answer has {size} bytes; up to {longest} are taken."]}
     if _parts(required_inputs) * _parts(plain) > MAX_WORK:
         return {"": ["The answer holds more values than can be checked against what is asked for."]}
     found: dict[str, list[str]] = {}
@@ -268,6 +269,8 @@ def _said(error: ValidationError) -> tuple[str, str]:
             return ".".join(path), f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."
         case "enum":
             return ".".join(path), f"Must be one of: {', '.join(str(one)[:60] for one in rule[:20])}."
+        case "const" if rule is True:
+            return ".".join(path), "Must be confirmed."
         case "const":
             return ".".join(path), f"Must be {str(rule)[:80]!r}."
         case "minimum":
@@ -286,6 +289,10 @@ def _said(error: ValidationError) -> tuple[str, str]:
             return ".".join(path), f"Must be {FORMAT_WORDS.get(rule, f'a valid {rule}')}."
         case "additionalProperties" if rule is False:
             return ".".join(path), f"Holds a name that is not asked for: {error.message[:200]}."
+        case "pattern" if isinstance(error.schema, Mapping) and (shape := error.schema.get("description")):
+            return ".".join(path), f"{str(error.instance)[:60]!r} does not have the form that is asked for: {str(shape)[:200]}"
+        case "anyOf" | "oneOf" if all(isinstance(one, Mapping) and "const" in one for one in rule):
+            return ".".join(path), "Must be one of the choices."
         case "anyOf" | "oneOf":
             return ".".join(path), "Fits none of the allowed shapes." if error.context else "Fits more than one of the allowed shapes."
     return ".".join(path), f"{error.message[:300]}."

@@ -16,7 +16,7 @@ export function mount(root) {
   const doc = root.querySelector("[data-clamp]");
   if (doc) fold(doc, root.querySelector("[data-more]"));
   const revise = root.querySelector("[data-revise]");
-  if (revise) mountRevision(revise, root.querySelector("textarea"));
+  if (revise) mountRevision(revise, root.querySelector(".revision textarea"));
   const dialog = root.querySelector("[data-confirm]");
   if (!dialog) return;
   root.querySelector("[data-cancel]").addEventListener("click", (event) => {
@@ -124,9 +124,10 @@ function approve(button) {
   if (isOnScreen(button)) { button.click(); return; }
   button.scrollIntoView({ block: "center" });
   button.focus({ preventScroll: true });
-  label.textContent = "Approve?";
-  announce("Approve? Press A again.");
-  setTimeout(() => { label.textContent = "Approve"; }, 4_000);
+  const words = label.dataset.words ??= label.textContent;
+  label.textContent = `${words}?`;
+  announce(`${words}? Press A again.`);
+  setTimeout(() => { label.textContent = words; }, 4_000);
 }
 
 document.addEventListener("keydown", (event) => {

@@ -20,7 +20,9 @@ from hitl.models import Decision, Erasure, Via
 from runs import definitions
 from runs.engine.context import workspace_path
 from runs.models import Pause, Run, WorkOrder
+from runs.workflows.base import Ask, Done, Report
 from tests import crash
+from tests.anything import order_that as order_that
 from tests.conftest import drive, fresh, pause_of
 from tests.databases import rows
 from tests.hitl.test_admin import client_of, staff
@@ -97,6 +99,25 @@ def test_a_decision_that_pretends_to_be_erased_is_found(ended, make_order, ben):
 def test_a_decision_without_a_pause_needs_its_erasure(ended):
     with pytest.raises(IntegrityError, match=r"decision_says_nothing_if_erased|CHECK"), transaction.atomic():
         Decision.objects.update(pause=None, feedback="")
+
+
+def test_what_came_with_an_answer_goes_with_its_words(templates, order_that, ben):
+    """The data of an answer may be about people; the chain holds without it."""
+    order = drive(order_that(asks_for_a_name))
+    services.decide(pause_of(order).pk, action="answer", by=ben, via=Via.PAGE, payload={"name": "Mrs Smith"})
+    assert drive(order).status == "completed"
+    assert "hitl.Decision" in everything("Mrs Smith")
+    erasure.erase(order.thread_id, by="olga", reason="On request.")
+    assert (Decision.objects.get().payload, everything("Mrs Smith"), broken()) == (None, set(), [])
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Decision.objects.update(payload={"name": "Mrs Smith"})
+
+
+def asks_for_a_name(state, context):
+    if state.get("name"):
+        return Done()
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    return Ask(question="Who?", ways={"answer": context.step}, report=Report(content=""), phase="who", required_inputs=schema)
 
 
 def test_what_others_share_stays(ended, make_order, ben):

@@ -269,3 +269,56 @@ def test_rows_that_are_needed_stay_on_the_form_though_nobody_filled_them_in():
     form = SchemaForm(needed, query([("input.a.count", "2"), ("input.a.0.sum", ""), ("input.a.1.sum", "5")]))
     assert form.payload == {"a": [{"sum": 5}]}
     assert [name for name, _ in untouched(form)] == ["input.a.count", "input.a.0.sum", "input.a.0.note", "input.a.1.sum", "input.a.1.note"]
+
+
+@pytest.mark.parametrize(
+    ("order", "shown"),
+    [
+        (["b", "gone", "a"], ["b", "a", "c"]),
+        (["c"], ["c", "a", "b"]),
+        (None, ["a", "b", "c"]),
+        (5, ["a", "b", "c"]),
+        ("cba", ["a", "b", "c"]),
+        ([["a"], None, "b"], ["b", "a", "c"]),
+    ],
+)
+def test_properties_are_shown_in_the_order_that_the_schema_names(order, shown):
+    """Stored JSON sorts its keys; what is no order is none."""
+    schema = {"type": "object", "x-order": order, "properties": {name: {"type": "string"} for name in "abc"}}
+    form = SchemaForm(schemas.check(schema))
+    assert [field.path for field in form.fields] == shown
+
+
+def test_what_must_be_confirmed_is_a_box_that_nobody_ticked_before():
+    """A constant is filled in by the form; a confirmation never is."""
+    schema = one({"type": "boolean", "const": True, "title": "I checked it"}, needed=True)
+    form = SchemaForm(schemas.check(schema))
+    assert (form.fields[0].kind, form.fields[0].value) == ("check", "")
+    assert payload_of(schema) == {}
+    assert payload_of(schema, ("input.a", "true")) == {"a": True}
+    assert schemas.validate_resume_payload(schema, {"a": False}) == {"a": ["Must be confirmed."]}
+    assert payload_of(one({"const": "EUR"}, needed=True)) == {"a": "EUR"}
+
+
+def test_a_group_of_many_fields_is_folded_until_something_stands_in_it():
+    parts = {str(number): {"type": "string"} for number in range(9)}
+    schema = one({"type": "object", "properties": parts})
+    assert SchemaForm(schemas.check(schema)).fields[0].folded
+    assert "<details>" in render_to_string("hitl/_schema_field.html", {"field": SchemaForm(schemas.check(schema)).fields[0]})
+    assert not SchemaForm(schemas.check(schema), query([("input.a.3", "x")])).fields[0].folded
+    assert not SchemaForm(schemas.check(one({"type": "object", "properties": dict(list(parts.items())[:8])}))).fields[0].folded
+    wrong = SchemaForm(schemas.check(schema))
+    wrong.add_errors({"a.3": ["This is needed."]})
+    assert not wrong.fields[0].folded
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ({"pattern": "^[A-Z]{3}$", "description": "Three letters."}, "'x' does not have the form that is asked for: Three letters."),
+        ({"oneOf": [{"const": "a"}, {"const": "b"}]}, "Must be one of the choices."),
+        ({"oneOf": [{"type": "null"}, {"type": "integer"}]}, "Fits none of the allowed shapes."),
+    ],
+)
+def test_what_does_not_fit_is_said_in_words_for_people(part, words):
+    assert schemas.validate_resume_payload(schemas.check(one(part)), {"a": "x"}) == {"a": [words]}

@@ -287,3 +287,62 @@ def test_what_is_known_is_in_the_form(page, order_that):
     order = drive(order_that(lambda state, context: wait_for_input(
         {"vat_id": "DE1"}, context, required_inputs=SUPPLIER, blocking_reason=REASON, question="?") or Go()))  # fmt: skip
     assert 'value="DE1"' in text(page.get(f"/work-orders/{order.shown_id}/"))
+
+
+def refusable(state, context):
+    """Asks for data, or for a plain no."""
+    if verdict := state.get("decided", {}).get(context.step):
+        return Done(update={"verdict": verdict})
+    return Ask(
+        question="Which supplier is it?",
+        ways={"approve": context.step, "reject": context.step},
+        labels={"reject": "Reject"},
+        report=Report(content=""),
+        phase=REASON,
+        required_inputs=SUPPLIER,
+        bare=["reject"],
+    )
+
+
+def test_an_answer_that_brings_nothing_is_taken_without_data_and_refused_with_it(order_that, ana, api, page):
+    """S3-50: a refusal needs no data. REST says which answers are so; the page does not send along what was typed."""
+    orders = [drive(order_that(refusable)) for _ in range(2)]
+    with pytest.raises(services.AnswerInvalid) as refused:
+        answer(orders[0], ana, GOOD, action="reject")
+    assert refused.value.code == "input_unexpected"
+    with pytest.raises(services.AnswerInvalid) as refused:
+        answer(orders[0], ana, None, action="approve")
+    assert refused.value.code == "input_invalid"
+    shown = api(ana).get(f"/api/v1/work-orders/{orders[0].shown_id}/pause-state").json()
+    assert (shown["bare"], shown["required_inputs"]) == (["reject"], SUPPLIER)
+    decision = answer(orders[0], ana, None, action="reject")
+    assert (decision.payload, state_of(drive(orders[0]))["verdict"]) == (None, "reject")
+    body = {"action": "reject", "revision": "1", "input.vat_id": "half typ"}
+    assert page.post(f"/pauses/{pause_of(orders[1]).shown_id}/decide", body).status_code == 302
+    assert state_of(drive(orders[1]))["verdict"] == "reject"
+
+
+def test_what_came_with_an_answer_is_in_the_ledger(waiting, ana):
+    """S3-48: recorded with the decision and covered by its digest; an answer that brings nothing has the digest it always had."""
+    decision = answer(waiting, ana, GOOD)
+    assert (decision.payload, decision.intact) == (GOOD, True)
+    Decision.objects.filter(pk=decision.pk).update(payload={"vat_id": "DE999999999"})
+    assert not Decision.objects.get().intact
+    Decision.objects.filter(pk=decision.pk).update(payload=None)
+    assert not Decision.objects.get().intact
+
+
+def test_a_secret_in_an_answer_is_kept_nowhere(order_that, ana):
+    """Neither in the state nor with the decision."""
+    schema = {"type": "object", "properties": {"password": {"type": "string"}}, "required": ["password"]}
+
+    def asks(state, context):
+        if state.get("decided", {}).get(context.step):
+            return Done()
+        return Ask(question="?", ways={"answer": context.step}, report=Report(content=""), phase=REASON, required_inputs=schema)
+
+    order = drive(order_that(asks))
+    answer(order, ana, {"password": "hunter2hunter2"})
+    drive(order)
+    assert Decision.objects.get().payload == {"password": "[redacted]"}
+    assert not {table for table, found in rows().items() if any("hunter2hunter2" in str(row) for row in found)}

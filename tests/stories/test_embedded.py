@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stack import Stack
+from tests.stack import Stack, until
 
 pytestmark = pytest.mark.stack
 
@@ -84,3 +84,21 @@ def test_a_taken_port_is_said(alone, tmp_path_factory):
     other = Stack(tmp_path_factory.mktemp("other"), {})
     words = other.manage("standalone", "--port", str(alone.port), check=False)
     assert f"Port {alone.port} on 127.0.0.1 cannot be used" in words
+
+
+def test_of_the_demo_invoices_one_is_booked_and_two_wait(alone):
+    """S3-49, S3-50, offline: one books itself, one waits for a bookkeeper, one for the supplier; a second start makes no more."""
+    process = alone.standalone("--demo")
+    token = alone.manage("api_token", "reviewer").split()[-1]
+
+    def phases() -> list[str]:
+        orders = alone.call("GET", "/api/v1/work-orders", token=token)[1]["results"]
+        return sorted(one["current_phase"] for one in orders if one["template"] == "smart-booking")
+
+    expected = ["completed", "missing_supplier_data", "needs_bookkeeper_decision"]
+    until(lambda: phases() == expected, what="the three invoices")
+    ledger = alone.folder / "data" / "shared" / "booking" / "ledger.csv"
+    assert len(ledger.read_text().splitlines()) == 5
+    alone.kill(process)
+    alone.standalone("--demo")
+    assert phases() == expected

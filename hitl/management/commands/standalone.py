@@ -28,6 +28,8 @@ from runs import shipped
 from runs.engine import recovery, stopping
 from runs.models import Repository, WorkOrder
 from runs.steps.samples import make_sample
+from runs.workflows.booking_samples import DEMO as DEMO_INVOICES
+from runs.workflows.booking_samples import make_samples as make_invoices
 
 DEMO_USER = "reviewer"
 DEMO_INPUT = {"rules": "F, I, UP, E7", "target_version": "py311", "unsafe_fixes": False, "push": False}
@@ -89,11 +91,18 @@ class Command(BaseCommand):
                 f"Log in as     {DEMO_USER}   with the password of the first start; `manage.py changepassword {DEMO_USER}` sets a new one"
             )
         if not WorkOrder.objects.exists():
+            self._demo_bookings(user)
             repository = make_sample(Path(settings.WAYSTATION_DATA) / "sample" / "celery")
             check = [sys.executable, "-m", "compileall", "-q", "src"]
             Repository.objects.create(name="celery (sample)", url=str(repository), check_command=check)
             runs.submit("repo-tidy", by=user, title="Tidy the sample repository", repository_url=str(repository), input=DEMO_INPUT)
         self.stdout.write(f"Open          {base}{self._where_to_look()}")
+
+    def _demo_bookings(self, user: User) -> None:
+        """Three invoices: one books itself, one waits for a bookkeeper, one for the supplier."""
+        for path in make_invoices(Path(settings.WAYSTATION_SHARED) / "booking", Path(settings.WAYSTATION_DATA) / "inbox"):
+            if path.name in DEMO_INVOICES:
+                runs.submit("smart-booking", by=user, input={"invoice": {"path": str(path)}})
 
     def _where_to_look(self) -> str:
         order = WorkOrder.objects.filter(latest_run__status__in=["pending", "running", "paused"]).order_by("-id").first()

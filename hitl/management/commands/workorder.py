@@ -61,6 +61,8 @@ class Command(BaseCommand):
                 answer.add_argument("--revision", type=int, help="refuse unless this is the open revision")
             if action == "revise":
                 answer.add_argument("feedback")
+            if action == "approve":
+                answer.add_argument("--input", help="a JSON object: the data that the question asks for")
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["user"], is_active=True).first()
@@ -75,12 +77,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def _create(self, user: User, options: dict[str, Any]) -> None:
-        try:
-            values = json.loads(options["input"])
-        except (ValueError, RecursionError) as error:
-            raise CommandError(f"--input is no JSON: {error}") from error
-        if not isinstance(values, dict):
-            raise CommandError('--input is a JSON object, such as \'{"rules": "F401"}\'.')
+        values = self._object("--input", options["input"])
         order = runs.submit(
             options["template"],
             by=user,
@@ -90,6 +87,15 @@ class Command(BaseCommand):
             repository_url=options["repository"],
         )
         self.stdout.write(order.shown_id)
+
+    def _object(self, name: str, text: str) -> dict[str, Any]:
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise CommandError(f"{name} is no JSON: {error}") from error
+        if not isinstance(values, dict):
+            raise CommandError(f'{name} is a JSON object, such as \'{{"rules": "F401"}}\'.')
+        return values
 
     def _on_order(self, user: User, options: dict[str, Any]) -> None:
         try:
@@ -104,8 +110,16 @@ class Command(BaseCommand):
             self.stdout.write("Cancelled.")
         else:
             revision, feedback = options.get("revision"), options.get("feedback") or ""
+            payload = self._object("--input", options["input"]) if options.get("input") else None
             services.answer_order(
-                order_id, action=action, by=user, via=Via.COMMAND, feedback=feedback, revision=revision, pause_id=options["pause"]
+                order_id,
+                action=action,
+                by=user,
+                via=Via.COMMAND,
+                feedback=feedback,
+                revision=revision,
+                pause_id=options["pause"],
+                payload=payload,
             )
             self.stdout.write(DONE[action])
 

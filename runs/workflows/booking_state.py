@@ -1,0 +1,115 @@
+"""The state of a booking, and what an answer changes in it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from runs.workflows.booking_case import REJECT, Case, Policy
+from runs.workflows.booking_match import Match
+from runs.workflows.booking_questions import BOOKKEEPER, Held
+from runs.workflows.invoice_model import Invoice, load
+from runs.workflows.invoice_rules import Finding
+from runs.workflows.invoice_sums import with_supplied
+
+LINES = frozenset({"assign", "send_back", "refuse"})
+"""Parts of a bookkeeper's answer that are about single positions; the others settle doubts."""
+REJECTED, POSTED, IN_PART = "rejected", "posted", "posted_in_part"
+
+
+class Asked(TypedDict):
+    """The question that is open, or was answered and not yet taken in."""
+
+    reason: str  # BOOKKEEPER or SUPPLIER
+    positions: list[str]  # that it is about; empty where it asks for terms
+    inputs: list[str]  # keys of the state that the answer joins, empty while there is none
+
+
+class Decision(TypedDict):
+    """What `post` is to book."""
+
+    positions: list[str]
+    confidence: str  # 0.00 to 1.00
+    by: str  # rule, or bookkeeper
+    back: str  # the step that goes on afterwards
+
+
+class BookingState(TypedDict, total=False):
+    """Beside these keys it holds what the last answer brought, under the names in `asked["inputs"]`."""
+
+    decided: dict[str, str]  # set by the engine: a person's answers by step
+    files: dict[str, Any]  # the invoice's file; empty once it is read
+    document: str  # sha256 of the file
+    invoice: dict[str, Any]  # as read, see `invoice_model.dump`; never changed
+    supplied: dict[str, str]  # business term → what the supplier told since
+    findings: list[dict[str, Any]]  # of the invoice with what was supplied
+    match: Match
+    accepted: dict[str, Any]  # a bookkeeper's answers to doubts, by their keys
+    assigned: dict[str, str]  # position → account/cost centre, a bookkeeper's
+    cleared: list[str]  # positions that a bookkeeper wants booked
+    held: dict[str, Held]  # sent back, by position, with what the supplier said of them
+    refused: dict[str, str]  # position → why it is not paid
+    asked: Asked | None
+    decision: Decision | None
+    posted: list[str]  # positions in the ledger
+    batches: int  # how many times something was posted
+    net_posted: dict[str, str]  # VAT group → amount
+    vat_posted: dict[str, str]  # VAT group → amount
+    outcome: str  # posted, posted_in_part, rejected
+
+
+def invoice_of(state: BookingState) -> Invoice:
+    """The invoice as read, with what was supplied since. Raises NotAnInvoice for a state that was edited into something else."""
+    return with_supplied(load(Invoice, state["invoice"]), state.get("supplied", {}))
+
+
+def case_of(state: BookingState, policy: Policy) -> Case:
+    findings = [Finding(**one) for one in state["findings"]]
+    accepted = state.get("accepted", {})
+    return Case(invoice=invoice_of(state), findings=findings, match=state["match"], policy=policy, accepted=accepted)
+
+
+def open_positions(state: BookingState, case: Case) -> list[str]:
+    """What is neither in the ledger nor refused."""
+    done = {*state.get("posted", []), *state.get("refused", {})}
+    return [one.id for one in case.positions if one.id not in done]
+
+
+def outcome_of(state: BookingState) -> str:
+    """How a booking ended of which nothing is left to decide."""
+    if not state.get("posted"):
+        return REJECTED
+    return IN_PART if state.get("refused") else POSTED
+
+
+def answer_to(state: BookingState, step: str) -> dict[str, Any]:
+    """What the answer to the open question changes; empty where none is open or it has no answer yet (a fork, say)."""
+    asked, verdict = state.get("asked"), state.get("decided", {}).get(step, "")
+    if not asked or not verdict:
+        return {}
+    sent: dict[str, Any] = {key: value for key in asked["inputs"] if (value := state.get(key)) is not None}
+    if verdict != "approve" or sent.get("amounts") == REJECT:
+        return {"asked": None, "outcome": outcome_of({**state, "refused": {"all": "rejected"}})}
+    if asked["reason"] == BOOKKEEPER:
+        return {"asked": None, **_decided(state, asked["positions"], sent)}
+    if asked["positions"]:
+        return {"asked": None, "held": {**state.get("held", {}), **_explained(state, sent.get("lines", {}))}}
+    return {"asked": None, "supplied": {**state.get("supplied", {}), **sent}}
+
+
+def _explained(state: BookingState, lines: Mapping[str, Mapping[str, str]]) -> dict[str, Held]:
+    held = state.get("held", {})
+    return {name: Held(reason=held[name]["reason"], answer=line["answer"], explanation=line["explanation"]) for name, line in lines.items()}
+
+
+def _decided(state: BookingState, ids: list[str], sent: Mapping[str, Any]) -> dict[str, Any]:
+    back, refused = sent.get("send_back", {}), sent.get("refuse", {})
+    held: dict[str, Held] = {name: Held(reason=reason) for name, reason in back.items()}
+    cleared = [name for name in ids if name not in back and name not in refused]
+    return {
+        "accepted": {**state.get("accepted", {}), **{key: value for key, value in sent.items() if key not in LINES}},
+        "assigned": {**state.get("assigned", {}), **sent.get("assign", {})},
+        "held": {**state.get("held", {}), **held},
+        "refused": {**state.get("refused", {}), **refused},
+        "cleared": list(dict.fromkeys([*state.get("cleared", []), *cleared])),
+    }

