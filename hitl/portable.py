@@ -21,7 +21,7 @@ from runs.models import Pause, Run
 HISTORY = ("runs", "pauses", "decisions")
 PAUSE = (
     "step", "phase", "status", "question", "content", "patch_digest", "facts", "effects", "content_digest", "revision", "max_revisions",
-    "ways", "labels",
+    "ways", "labels", "required_inputs", "known", "bare", "attempts", "refined",
 )  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def _decision(decision: Decision) -> Document:
     return {
         "id": decision.shown_id,
         "pause_id": ids.show(Pause.PREFIX, decision.pause_id) if decision.pause_id else None,
-        **{name: portable.opened(decision, name) for name in ("action", "feedback", "via", "revision", "content_digest")},
+        **{name: portable.opened(decision, name) for name in ("action", "feedback", "payload", "via", "revision", "content_digest")},
         "decided_by": decision.decided_by.get_username(),
         "decided_at": decision.decided_at.isoformat(),
         "ledger": {"name": decision.ledger_id, **{name: getattr(decision, name) for name in ("position", "previous", "digest")}},
