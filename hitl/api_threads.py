@@ -462,6 +462,13 @@ class RunCancel(APIView):
         return Response(RunOut(runs_shown().get(pk=run_id)).data)
 
 
+class RunSuspend(APIView):
+    @extend_schema(operation_id="suspend_run", request=None, responses={200: RunOut}, summary="Stop a run at its next step boundary")
+    def post(self, request: Request, run_id: UUID) -> Response:
+        threads.suspend(run_id, by=user_of(request))
+        return Response(RunOut(runs_shown().get(pk=run_id)).data)
+
+
 class CheckpointDetail(APIView):
     @extend_schema(operation_id="get_checkpoint", responses=CheckpointWhole, summary="Read a checkpoint with its state")
     def get(self, request: Request, checkpoint_id: UUID) -> Response:

@@ -26,6 +26,7 @@ urlpatterns = [
     path("runs/<run:run_id>/input", api_threads.RunInput.as_view()),
     path("runs/<run:run_id>/resume", api_threads.RunResume.as_view()),
     path("runs/<run:run_id>/cancel", api_threads.RunCancel.as_view()),
+    path("runs/<run:run_id>/suspend", api_threads.RunSuspend.as_view()),
     path("checkpoints/<ckpt:checkpoint_id>", api_threads.CheckpointDetail.as_view()),
     path("checkpoints/<ckpt:checkpoint_id>/diff", api_checkpoints.CheckpointDiff.as_view()),
     path("checkpoints/<ckpt:checkpoint_id>/events", api_checkpoints.CheckpointEvents.as_view()),

@@ -133,6 +133,11 @@ def cancel(run_id: uuid.UUID, *, by: User, via: Via) -> None:
         runs.cancel_run(run, by=by)
 
 
+def suspend(run_id: uuid.UUID, *, by: User) -> None:
+    """Ask a run to stop at its next step boundary, and its child runs too. Raises RunEnded where nothing works."""
+    runs.suspend_run(find_run(run_id, by=by), by=by)
+
+
 def find_run(run_id: uuid.UUID, *, by: User) -> Run:
     """A run that this person may see; raises NotFound."""
     run = Run.objects.visible_to(by).shown().filter(pk=run_id).first()

@@ -17,6 +17,7 @@ urlpatterns = [
     path("threads/<thr:thread_id>/", threads.thread, name="thread"),
     path("threads/<thr:thread_id>/say", threads.thread_say, name="thread_say"),
     path("threads/<thr:thread_id>/resume", threads.thread_resume, name="thread_resume"),
+    path("threads/<thr:thread_id>/suspend", threads.thread_suspend, name="thread_suspend"),
     path("threads/<thr:thread_id>/cancel", threads.thread_cancel, name="thread_cancel"),
     path("threads/<thr:thread_id>/history", checkpoints.history, name="history"),
     path("checkpoints/compare", checkpoints.compare, name="compare"),

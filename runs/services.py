@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from checkpoints import codec, live, log, redaction, reducers, store
@@ -251,11 +252,22 @@ def _fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str
 
 
 def suspend(order_id: uuid.UUID, *, by: User) -> None:
-    """Ask a run that works or waits for a worker to stop at its next step boundary. Raises RunEnded where there is nothing to stop."""
+    """Ask what works for an order, or waits for a worker, to stop at its next step boundary. Raises RunEnded where nothing does."""
+    _suspend(Run.objects.filter(work_order=order_id), by, "This work order")
+
+
+def suspend_run(run: Run, *, by: User) -> None:
+    """As `suspend`, of a run and its child runs."""
+    family = level = [run.pk]
+    while level := list(Run.objects.live().filter(parent__in=level).values_list("pk", flat=True)):
+        family = [*family, *level]
+    _suspend(Run.objects.filter(pk__in=family), by, "This run")
+
+
+def _suspend(wanted: QuerySet[Run], by: User, what: str) -> None:
     name = by.get_full_name() or by.get_username()
-    live_runs = Run.objects.filter(work_order=order_id, status__in=[PENDING, RUNNING])
-    if not live_runs.update(suspend_by=name[:150]):
-        raise RunEnded("This work order does not run at the moment, so there is nothing to suspend.")
+    if not wanted.filter(status__in=[PENDING, RUNNING]).update(suspend_by=name[:150]):
+        raise RunEnded(f"{what} does not work at the moment, so there is nothing to suspend.")
 
 
 def _follow(order: WorkOrder | None, run: Run) -> Run:

@@ -185,6 +185,7 @@ def page_of(thread: Thread, *, wanted: str = "", message: MessageForm | None = N
         "offer": _offer(state, run),
         "may_resume": run is not None and run.status == FAILED,
         "may_cancel": alive and not own,
+        "suspended_by": family.suspended_by([run, *below] if run else []),
         "seq": thread.last_seq,
     }
 
@@ -268,6 +269,23 @@ def _checkpoint(thread: Thread, shown_id: str) -> Checkpoint:
         return Checkpoint.objects.get(pk=ids.parse("ckpt", shown_id), thread=thread)
     except (ValueError, Checkpoint.DoesNotExist) as error:
         raise Http404("This thread has no such checkpoint.") from error
+
+
+@require_POST
+@login_required
+def thread_suspend(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """Stop at the next step boundary; the run then waits like at any question."""
+    thread = find(thread_id, request)
+    if elsewhere := _elsewhere(thread):
+        return elsewhere
+    run = latest_of(thread)
+    if run is None:
+        return show(request, thread, status=409, problem="No run of this thread is alive, so there is nothing to suspend.")
+    try:
+        doors.suspend(run.pk, by=person(request))
+    except REFUSALS as error:
+        return _refused(request, thread_id, error)
+    return redirect("hitl:thread", thread_id)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

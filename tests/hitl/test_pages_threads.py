@@ -13,6 +13,8 @@ from checkpoints.models import Checkpoint, Thread
 from hitl.models import Decision
 from runs import definitions
 from runs import threads as turns
+from runs.engine.advance import advance
+from runs.engine.interruptions import SUSPENDED
 from runs.models import Pause, Run
 from runs.threads import Turn
 from runs.workflows.base import Child, Gather, Go
@@ -346,6 +348,23 @@ def test_a_completed_run_leaves_nothing_to_resume(page, say, thread):
     response = page.post(url(thread, "resume"))
     assert response.status_code == 409
     assert "nothing to go on with" in text(response)
+
+
+def test_a_run_at_work_stops_at_the_next_boundary_when_a_person_wishes_and_goes_on_later(page, say, thread):
+    """Issue 3, 5: also without a work order."""
+    assert page.post(url(thread, "suspend")).status_code == 409
+    say("Hello", template="talk", work=False)
+    assert "Suspend after this step" in text(page.get(url(thread)))
+    assert page.post(url(thread, "suspend")).status_code == 302
+    assert "Stops at the next step boundary, as Ana Ruiz wished." in text(page.get(url(thread)))
+    run = Run.objects.get()
+    advance(run.pk, budget=20)
+    pause = Pause.objects.open().get()
+    assert (pause.run, pause.phase) == (run, SUSPENDED)
+    assert page.post(url(thread, "suspend")).status_code == 409
+    page.post(f"/pauses/{pause.shown_id}/decide", {"action": "approve"})
+    advance(run.pk, budget=20)
+    assert Run.objects.get().status == "completed"
 
 
 def test_a_run_at_work_is_cancelled_after_being_asked(page, say, thread):
