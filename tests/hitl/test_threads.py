@@ -473,15 +473,17 @@ def test_a_run_is_answered_resumed_and_cancelled_over_rest(call, thread):
     assert said["run"]["id"] != run
 
 
-def test_a_run_and_its_child_runs_are_suspended_over_rest(call, thread, ana):
+def test_a_run_and_its_child_runs_are_suspended_over_rest(api, thread, ana):
     """Issue 3, 5: each at its own next boundary."""
     run = turns.invoke(thread.pk, Turn(template="talk", input={}), by=ana)
     own = Thread.objects.create(owner=ana)
     Run.objects.create(thread=own, definition=run.definition, parent=run, child_name="kid", depth=1, due_at=run.due_at)
-    assert call("post", f"runs/{run.shown_id}/suspend")["id"] == run.shown_id
+    address = f"/api/v1/runs/{run.shown_id}/suspend"
+    assert api(ana).post(address).json()["id"] == run.shown_id
     assert set(Run.objects.values_list("suspend_by", flat=True)) == {"Ana Ruiz"}
     Run.objects.update(status="cancelled", ended_at=run.due_at)
-    assert call("post", f"runs/{run.shown_id}/suspend", status=409)["code"] == "run_ended"
+    late = api(ana).post(address)
+    assert (late.status_code, late.json()["code"]) == (409, "run_ended")
 
 
 def test_a_failed_run_is_resumed_over_rest_as_the_run_to_follow(call, thread):
