@@ -148,7 +148,8 @@ def _snapshot(state: codec.State) -> tuple[codec.Text, int]:
             _holder(body, path)[path[-1]] = value[track.sealed :]
     if chunks:
         chunks.sort(key=lambda chunk: chunk.digest)  # in one order everywhere: two writers never wait in a circle
-        Chunk.objects.bulk_create(chunks, update_conflicts=True, unique_fields=["digest"], update_fields=["touched_at"])
+        once = {chunk.digest: chunk for chunk in chunks}.values()  # two lists may be the same; PostgreSQL takes a row once
+        Chunk.objects.bulk_create(once, update_conflicts=True, unique_fields=["digest"], update_fields=["touched_at"])
         transaction.on_commit(lambda: _remember(known))
     text = codec.Text(codec.encode({"state": body, "long": long} if long else {"state": body}))
     return text, sum(len(chunk.content) for chunk in chunks)

@@ -262,6 +262,15 @@ def test_a_changed_chunk_is_never_loaded(harm):
         store.load(fresh(checkpoint))
 
 
+def test_two_long_lists_that_are_the_same_share_their_chunk(db):
+    parent, state = begin({})
+    twice = reducers.apply(state, {"one": ["x" * 9000] * 3, "other": ["x" * 9000] * 3}, {})
+    checkpoint = store.save(parent.thread_id, uuid.uuid4(), twice, Entry(status=CheckpointStatus.ACTIVE), parent=parent, before=None)
+    assert checkpoint.is_snapshot
+    assert Chunk.objects.count() == 1
+    assert store.load(fresh(checkpoint)) == twice
+
+
 growing = st.fixed_dictionaries(
     {},
     optional={
