@@ -17,13 +17,14 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from psycopg import sql
 
 from bench.workload import Floor, figure, percentile
 from checkpoints import codec, ids, lineage
 from checkpoints.models import Checkpoint, Thread
 from hitl.models import ApiToken
 from runs import services
-from runs.models import Run, WorkOrder
+from runs.models import Pause, Run, WorkOrder
 
 THREADS, EACH, LONG, OPEN = 20_000, 40, 200_000, 100_000
 TURNS, WARM = 20, 3
@@ -56,8 +57,10 @@ def generate() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit TO off")
         cursor.execute("SET session_replication_role TO replica")  # the rows refer to each other as they should; that is not looked up
-        for sql in STATEMENTS:
-            cursor.execute(sql, values)
+        for default in _defaults():
+            cursor.execute(default)
+        for statement in STATEMENTS:
+            cursor.execute(statement, values)
         cursor.execute("RESET session_replication_role")
         cursor.execute("RESET synchronous_commit")
         cursor.execute("VACUUM ANALYZE")
@@ -145,6 +148,18 @@ STATEMENTS = [
     f"""UPDATE checkpoints_thread SET head_id = {_w("wc")}
         FROM generate_series(1, %(open)s) AS n WHERE id = {_w("w")}""",
 ]
+
+
+def _defaults() -> Iterator[sql.Composed]:
+    """Columns that the statements do not name have what the models say; Django keeps no defaults in the database."""
+    for model in (Thread, Checkpoint, Run, Pause, WorkOrder):
+        for field in model._meta.concrete_fields:
+            value = (
+                None if field.null or field.primary_key or field.is_relation else field.get_db_prep_save(field.get_default(), connection)
+            )
+            if value is not None:
+                words = sql.SQL("ALTER TABLE {} ALTER COLUMN {} SET DEFAULT {}")
+                yield words.format(sql.Identifier(model._meta.db_table), sql.Identifier(field.column), sql.Literal(value))
 
 
 def measure() -> Iterator[dict[str, Any]]:
