@@ -42,7 +42,7 @@ def delta_state() -> Any:
     def extend(state: Any, writes: Any) -> list[str]:
         return [*state, *(item for write in writes for item in write)]
 
-    return TypedDict("Delta", {"messages": Annotated[list[str], DeltaChannel(extend)], "left": int})  # type: ignore[operator]
+    return TypedDict("Delta", {"messages": Annotated[list[str], DeltaChannel(extend)], "left": int})  # type: ignore[operator]  # a TypedDict that is made by a call
 
 
 def message(dice: random.Random) -> str:

@@ -37,7 +37,7 @@ class ThreadPages(ThreadAdmin):
 
 
 class CheckpointPages(CheckpointAdmin):
-    change_form_outer_after_template = "admin/checkpoint_inside.html"  # type: ignore[assignment]
+    change_form_outer_after_template = "admin/checkpoint_inside.html"  # type: ignore[assignment]  # as above
 
     class Media:
         css = STYLES

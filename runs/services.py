@@ -17,13 +17,13 @@ from checkpoints import codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import definitions, files
-from runs.engine import commit, ending
+from runs.engine import commit, damage, ending
 from runs.engine.begin import Start, again, begin
 from runs.engine.facts import created, line, unkept
 from runs.engine.interruptions import BEFORE, STOPS
 from runs.forks import NothingToFork, check_reason, origin_of
 from runs.models import Pause, Repository, Run, Template, WorkOrder
-from runs.states import FAILED, PAUSED, PENDING, RUNNING, PauseStatus, RunEnded
+from runs.states import FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
 from runs.steps.sources import check_source
 from runs.tasks import nudge_on_commit
 from runs.workflows import attached, schemas, sequence
@@ -195,12 +195,36 @@ def allow_orders(repository_id: uuid.UUID, *, allowed: bool) -> Repository:
 def retry(order_id: uuid.UUID, *, by: User) -> Run:
     """Go on with a work order that failed, as a new run from its last good checkpoint.
 
-    Raises RunEnded where there is nothing to retry, store.CheckpointDamaged where there is nothing to go on from.
+    Raises RunEnded where there is nothing to retry, store.CheckpointDamaged where there is nothing to go on from. Where there is an
+    earlier checkpoint to go on from, that is recorded as an incident first, and the error says what another retry would repeat.
     """
     try:
         return _retry(order_id, by=by)
     except IntegrityError as error:  # run_one_live_per_thread: of two retries at once one wins
         raise RunEnded("This work order is being retried already.") from error
+    except store.StateLocked:
+        raise
+    except store.CheckpointDamaged as error:
+        words = _fall_back(order_id)
+        raise (store.CheckpointDamaged(f"{words} Nothing began yet; retry once more to go on so.") if words else error) from error
+
+
+@transaction.atomic(durable=True)
+def _fall_back(order_id: uuid.UUID) -> str:
+    """Put the last good state behind the damaged head of a failed order, as an incident; its words, or "" where there is none."""
+    order = WorkOrder.objects.shown().get(pk=order_id)
+    run, head = order.latest_run, order.thread.head
+    found = damage.last_good(run, head) if run is not None and head is not None else None
+    if run is None or found is None:
+        return ""
+    facts, checkpoint = damage.incident(run, found)
+    if not Run.objects.filter(pk=run.pk, status=FAILED).update(error=found.words, failure_code=FailureCode.INCIDENT):
+        return ""
+    if not Thread.objects.filter(pk=order.thread_id, head=head).update(head=checkpoint):
+        return found.words  # another retry was as quick, and did this
+    checkpoint.save(force_insert=True)
+    log.append(order.thread_id, run.pk, [fact for fact in facts if fact[0] != EventKind.RUN_FAILED])  # that was told when it failed
+    return found.words
 
 
 @transaction.atomic(durable=True)

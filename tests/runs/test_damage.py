@@ -13,7 +13,7 @@ from runs import services as runs
 from runs import threads
 from runs.engine.advance import advance
 from runs.models import Run
-from runs.workflows.base import Go
+from runs.workflows.base import Go, StepFailed
 from tests.anything import order_that as order_that
 from tests.anything import state_of
 from tests.checkpoints.test_store import damage
@@ -138,6 +138,31 @@ def test_damage_in_a_retry_falls_back_into_the_run_that_it_retries(make_order, a
     assert order.latest_run.failure_code == "incident"
     runs.retry(order.pk, by=ana)
     assert fresh(order).latest_run.failure_code == ""
+
+
+def test_damage_found_by_a_retry_is_an_incident_first_and_the_next_retry_goes_on_from_the_last_good_one(order_that, ana):
+    """C24: also where the head was damaged after its run had failed."""
+
+    def fails_at_first(state, context):
+        if context.loop_num == 3 and not Run.objects.filter(failure_code="incident").exists():
+            raise StepFailed("not yet")
+        return looping(4)(state, context)
+
+    order = drive(order_that(fails_at_first))
+    bad = head_of(order)
+    assert (order.status, bad.status) == ("failed", "failed")
+    damage(bad, WRONG)
+    with pytest.raises(store.CheckpointDamaged, match="retry once more"):
+        runs.retry(order.pk, by=ana)
+    run = fresh(order).latest_run
+    assert (run.pk, run.failure_code) == (order.latest_run_id, "incident")
+    assert bad.shown_id in run.error
+    assert kinds(order)[-2:] == ["log", "checkpoint_created"]
+    assert broken() == []
+    runs.retry(order.pk, by=ana)
+    order = drive(order)
+    assert (order.status, state_of(order)["n"]) == ("completed", 4)
+    assert Checkpoint.objects.filter(pk=bad.pk).exists()
 
 
 def test_where_no_ancestor_is_good_nothing_is_made_up(make_order, ana):
