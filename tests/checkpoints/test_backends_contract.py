@@ -1,4 +1,4 @@
-"""One contract, four backends (S2-2, S2-25, S2-27); the one of rows on both databases."""
+"""One contract, four backends (S2-2, S2-6, S2-25, S2-27, S3-44, S3-52); the one of rows on both databases."""
 
 from __future__ import annotations
 

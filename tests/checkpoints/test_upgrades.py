@@ -1,4 +1,4 @@
-"""What any release wrote is read by this one: stored fixtures of every version, none of them ever changed."""
+"""What any release wrote is read by this one (S3-41): stored fixtures of every version, none of them ever changed."""
 
 from __future__ import annotations
 

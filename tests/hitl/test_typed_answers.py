@@ -60,8 +60,11 @@ def answer(order, by, payload=None, action="answer", **more):
 
 
 def test_a_step_that_lacks_data_pauses_and_says_what_it_needs(waiting):
-    """S3-8, S3-10, S3-26, S3-27, S2-19: node, reason and schema are stored; the event carries them to whoever listens."""
+    """S3-4, S3-5, S3-6, S3-7, S3-8, S3-10, S3-26, S3-27, S2-19: run, node, status, reason and schema are stored; the event carries them."""
     pause = pause_of(waiting)
+    head = pause.checkpoint
+    assert (head.run_id, head.node_id, head.status) == (waiting.latest_run_id, waiting.current_step, "pending_input")
+    assert head.metadata["blocking_reason"] == REASON
     assert (pause.phase, waiting.phase, waiting.status) == (REASON, REASON, "paused")
     assert (pause.required_inputs, pause.attempts, pause.refined) == (SUPPLIER, 0, "")
     event = Event.objects.get(kind="await_human_input").data
