@@ -202,6 +202,7 @@ def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str], ins
         frozen.update(policies.freeze(step))  # type: ignore[typeddict-item]  # just the keys that policies may have
     except policies.PolicyInvalid as error:
         raise TemplateInvalid({f"steps.{position}.{error.field}": [str(error)]}) from error
+    check_no_secrets(frozen.get("required_inputs", {}), f"steps.{position}.required_inputs")
     if kind.slug in inside:
         raise TemplateInvalid({f"steps.{position}.step_template_slug": [f"{kind.slug!r} would be a sub-step of itself."]})
     if kind.sub_steps:

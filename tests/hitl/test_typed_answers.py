@@ -168,6 +168,15 @@ def test_a_template_that_asks_for_what_cannot_be_asked_is_refused(templates, sch
     assert next(iter(refused.value.errors)).startswith("steps.0.required_inputs")
 
 
+def test_a_template_that_asks_a_person_for_a_secret_is_refused(templates):
+    """What is given under such a name is not kept, so no step would get it."""
+    wanted = {"type": "object", "properties": {"bank": {"type": "object", "properties": {"password": {"type": "string"}}}}}
+    steps = [{"step_type": "planning", "step_template_slug": "test-plan", "required_inputs": wanted}]
+    with pytest.raises(TemplateInvalid, match="named like a secret") as refused:
+        definitions.edit_template("writing", steps=steps)
+    assert list(refused.value.errors) == ["steps.0.required_inputs"]
+
+
 def test_a_step_that_asks_for_what_cannot_be_asked_fails_in_words(order_that):
     ask = Ask(question="?", ways={"answer": ""}, report=Report(content=""), required_inputs={"type": "string"})
     order = drive(order_that(lambda state, context: ask))
