@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from http.cookies import SimpleCookie
 from urllib.parse import urlencode
@@ -45,7 +46,7 @@ class Answer:
     ended: float
 
 
-class Client(threading.Thread):
+class Client(threading.Thread, ABC):
     door = ""
     """As a decision's `via` names it."""
 
@@ -69,9 +70,9 @@ class Client(threading.Thread):
     def open(self) -> None:
         """Come to the door."""
 
+    @abstractmethod
     def give(self, question: Question, action: str) -> str:
         """Answer, and give the verdict. May raise OSError or HTTPException: then it was unreachable."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Leave it."""
