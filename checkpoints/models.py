@@ -218,6 +218,9 @@ class EventKind(models.TextChoices):
     RUN_COMPLETED = "run_completed"
     RUN_FAILED = "run_failed"
     RUN_CANCELLED = "run_cancelled"
+    RUN_EXPIRED = "run_expired"
+    PAUSE_UPDATED = "pause_updated"
+    """Something became of an open question that decides nothing: a vote, a claim, a reminder, a new deadline; `what` says which."""
     LOG = "log"
 
 

@@ -39,6 +39,10 @@ class Via(models.TextChoices):
     ADMIN = "admin"
     COMMAND = "command"
     SOCKET = "socket"
+    LINK = "link"
+    WEBHOOK = "webhook"
+    POLICY = "policy"
+    """Nobody: the template's rules, at the deadline."""
 
 
 class Erasure(ids.Shown, models.Model):

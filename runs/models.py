@@ -425,6 +425,8 @@ class Pause(ids.Shown, models.Model):
     bare = JsonTextField(default=list, help_text="Answers that bring no data, beside revise and cancel.")
     attempts = models.PositiveIntegerField(default=0, help_text="Answers that did not fit required_inputs.")
     refined = SealedTextField(blank=True, help_text="What was wrong with the last of them, in words.")
+    review = JsonTextField(default=dict, help_text="The step's rules on who answers, by when and how: `runs.workflows.review`.")
+    stage = models.PositiveSmallIntegerField(default=0, help_text="How many stages of the escalation have been reached.")
     ways = JsonTextField(help_text="Answer → the step it leads to.")
     labels = JsonTextField(default=dict)
     opened_at = models.DateTimeField()

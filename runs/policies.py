@@ -1,4 +1,4 @@
-"""What a template step may say about failing, time, skipping, looping, stops and workers; checked when the template is saved."""
+"""What a template step may say about failing, time, skipping, looping, stops, workers and reviewers; checked when the template is saved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jsonschema.exceptions import SchemaError
 
 from checkpoints.reducers import REDUCERS
 from runs.frequency import Frequency
-from runs.workflows import schemas
+from runs.workflows import review, schemas
 from runs.workflows.sequence import Retry
 
 SCHEMA = {
@@ -35,6 +35,7 @@ SCHEMA = {
         "interrupt_before": {"type": "boolean"},
         "interrupt_after": {"type": "boolean"},
         "required_inputs": {"type": "object"},
+        "review": {"type": "object"},
     },
 }
 
@@ -58,6 +59,8 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
         raise PolicyInvalid("queue", f"One of {', '.join(settings.WAYSTATION_QUEUES)}.")
     if named.get("required_inputs"):
         named["required_inputs"] = _wanted(named["required_inputs"])
+    if named.get("review"):
+        named["review"] = _reviewed(named["review"])
     if "retry" in named:
         named["retry"] = _retry(named["retry"])
     return named
@@ -74,6 +77,13 @@ def _wanted(schema: Any) -> dict[str, Any]:
         return schemas.check_inputs(schema)
     except schemas.SchemaRefused as error:
         raise PolicyInvalid("required_inputs", str(error)) from error
+
+
+def _reviewed(rules: Any) -> review.Review:
+    try:
+        return review.check(rules)
+    except review.ReviewInvalid as error:
+        raise PolicyInvalid(f"review.{error.field}".rstrip("."), str(error)) from error
 
 
 RETENTION = {

@@ -160,9 +160,10 @@ def page_of(thread: Thread, *, wanted: str = "", message: MessageForm | None = N
     """All that the page of a thread shows."""
     run = latest_of(thread)
     below = family.family_of(run)
+    latest = run.thread if run else thread  # read with the run: a page that says "complete" shows all that was said
     live = [one.pk for one in ([run, *below] if run else []) if one.status in LIVE]
     pauses = list(Pause.objects.open().shown().filter(run__in=live).order_by("id"))
-    state, damage = _state(thread)
+    state, damage = _state(latest)
     answer["problem"] = answer.get("problem", "") or damage
     alive = run is not None and run.status in LIVE
     own = any(run is not None and pause.run_id == run.pk for pause in pauses)

@@ -14,8 +14,9 @@ from checkpoints.store import Entry
 from runs.engine import budget
 from runs.engine.context import Held, loop_num
 from runs.engine.facts import CARRIED, Facts, created, line
+from runs.engine.interruptions import SUSPENDED
 from runs.models import Pause, Run
-from runs.workflows import schemas, sequence
+from runs.workflows import review, schemas, sequence
 from runs.workflows.base import Ask, Commit, Report
 
 OUTPUTS = ("git_commit_count", "github_pull_request_url")
@@ -158,6 +159,7 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
         bare=list(outcome.bare),
         revision=(_asked_before(held, outcome.phase) or 0) + 1,
         max_revisions=outcome.max_revisions,
+        review={} if outcome.phase == SUSPENDED else review.of(sequence.named(held.steps, held.at)),
         ways=dict(outcome.ways),
         labels=dict(outcome.labels),
         opened_at=timezone.now(),

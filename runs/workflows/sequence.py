@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NotRequired, TypedDict
 
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, Report
+from runs.workflows.review import Review
 
 APPROVE, REVISE, CANCEL = "approve", "revise", "cancel"
 
@@ -66,6 +67,8 @@ class FrozenStep(TypedDict):
     effects: NotRequired[list[str]]
     required_inputs: NotRequired[dict[str, Any]]
     """JSON Schema of what must come with the answer where the template pauses after this step."""
+    review: NotRequired[Review]
+    """Who answers what this step asks, by when and how; {} where whoever sees it may, at any time."""
     queue: NotRequired[str]
     """Which workers take it: "steps" where it says nothing."""
     interrupt_before: NotRequired[bool]

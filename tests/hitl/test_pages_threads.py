@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from checkpoints.models import Checkpoint, Thread
 from hitl.models import Decision
+from hitl.views import threads as pages
 from runs import definitions
 from runs import threads as turns
 from runs.engine.advance import advance
@@ -132,6 +133,15 @@ def test_a_first_message_begins_a_run_and_what_was_said_is_shown(say, thread):
     assert "Run completed" in shown
     assert "Work order" not in shown.split("<main")[1]
     assert '<option value="talk">' not in shown
+
+
+def test_a_page_that_is_made_while_the_run_ends_does_not_say_complete_above_what_was_said_before(say, thread):
+    """S0-50, P9: the browser fetches once for a burst of events, so what it gets is of one moment."""
+    before = Thread.objects.select_related("head").get(pk=thread.pk)
+    say("Hello", template="talk")
+    shown = pages.page_of(before)
+    assert shown["status"] == "completed"
+    assert [one["content"] for one in shown["said"]][-1] == "step3 heard 2"
 
 
 def test_the_next_message_begins_the_next_run_and_the_runs_are_listed_newest_first(say, thread):

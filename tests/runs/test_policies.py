@@ -18,7 +18,7 @@ from runs.workflows.base import Go, StepFailed
 from runs.workflows.sequence import retry_delay
 from tests.anything import order_that as order_that
 from tests.anything import state_of
-from tests.conftest import drive, fresh, log_lines
+from tests.conftest import drive, fresh, log_lines, pause_of
 
 pytestmark = pytest.mark.django_db
 ANY = {"attempts": 3, "base": 5, "cap": 60}
@@ -226,6 +226,14 @@ def test_once_refuses_what_json_cannot_hold(order_that):
         {"skip_when": {"type": 7}},
         {"skip_when": {"$ref": "http://example.org/schema"}},
         {"max_loops": 0},
+        {"review": {"quorum": 0}},
+        {"review": {"who": "ana"}},
+        {"review": {"reviewers": ["ana"]}},
+        {"review": {"deadline": {"after": "two days"}}},
+        {"review": {"deadline": {"after": "-P2D"}}},
+        {"review": {"deadline": {"after": "P2D", "zone": "Berlin"}}},
+        {"review": {"deadline": {"after": "P2D", "outcome": "escalate"}}},
+        {"review": {"link_answers": True}},
     ],
 )
 def test_a_policy_that_cannot_be_kept_is_refused_when_the_template_is_saved(templates, policy):
@@ -236,3 +244,21 @@ def test_a_policy_that_cannot_be_kept_is_refused_when_the_template_is_saved(temp
 def test_an_unknown_reducer_is_refused_when_the_template_is_saved(templates):
     with pytest.raises(definitions.TemplateInvalid):
         definitions.edit_template("bad", steps=[{"step_type": "planning", "step_template_slug": "test-plan"}], reducers={"a": "guess"})
+
+
+def test_the_rules_of_a_step_are_frozen_with_the_order_and_bind_its_questions(templates, make_order):
+    """A later edit of the template changes no question of an order that runs."""
+    rules = {"quorum": 2, "deadline": {"after": "P2D", "zone": "Europe/Berlin", "outcome": "cancel"}}
+    step = {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
+    definitions.edit_template("ruled", steps=[{**step, "review": rules}], needs_repository=False)
+    order = make_order("ruled")
+    definitions.edit_template("ruled", steps=[step], needs_repository=False)
+    assert pause_of(drive(order)).review == rules
+
+
+def test_a_stop_that_a_person_wanted_has_no_rules_of_a_step(templates, make_order, ana):
+    step = {"step_type": "planning", "step_template_slug": "test-plan", "review": {"quorum": 2}}
+    definitions.edit_template("ruled", steps=[step, {"step_template_slug": "test-finish"}], needs_repository=False)
+    order = make_order("ruled")
+    runs.suspend(order.pk, by=ana)
+    assert pause_of(drive(order)).review == {}
