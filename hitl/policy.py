@@ -18,5 +18,8 @@ def answerers(pause: Pause) -> QuerySet[User]:
     users = {name for actors in named for name in actors.get("users", [])}
     groups = {name for actors in named for name in actors.get("groups", [])}
     thread = pause.run.thread
-    who = Q(username__in=users) | Q(groups__name__in=groups) if users or groups else Q(pk=thread.owner_id) | Q(groups=thread.team_id)
+    if users or groups:
+        who = Q(username__in=users) | Q(groups__name__in=groups)
+    else:
+        who = Q(pk=thread.owner_id) | (Q(groups=thread.team_id) if thread.team_id else Q())
     return User.objects.filter(who, is_active=True).distinct()
