@@ -86,7 +86,6 @@ CHECKPOINTS, *CHECKPOINTS_FALLBACKS = [
 """Where the bodies of states are kept; further URLs, after spaces, are stores that were used before and are still read."""
 
 INSTALLED_APPS = [
-    "daphne",
     "unfold",
     "django.contrib.admin",
     "django.contrib.auth",
