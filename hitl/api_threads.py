@@ -139,7 +139,9 @@ def runs_shown() -> Any:
 
 class SaidOut(serializers.Serializer[Said]):
     run = serializers.SerializerMethodField()
-    how = serializers.ChoiceField(["started", "resumed", "answered", "asked", "following"], help_text="What became of the message (C16).")
+    how = serializers.ChoiceField(
+        ["started", "resumed", "answered", "voted", "asked", "following"], help_text="What became of the message (C16)."
+    )
     decision = serializers.SerializerMethodField(help_text="The answer it was taken for; null where it was none.")
     resume_offer = serializers.SerializerMethodField(help_text="A run that failed within 30 minutes and could be resumed instead.")
 

@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from hitl import api, api_checkpoints, api_portable, api_threads
+from hitl import api, api_checkpoints, api_policy, api_portable, api_threads
 
 urlpatterns = [
     path("work-orders/<wo:order_id>", api.WorkOrderDetail.as_view()),
@@ -33,6 +33,8 @@ urlpatterns = [
     path("checkpoints/<ckpt:checkpoint_id>/fork", api.Fork.as_view()),
     path("pauses", api.Pauses.as_view()),
     path("pauses/<pse:pause_id>", api.PauseDetail.as_view()),
+    path("pauses/<pse:pause_id>/claim", api_policy.Claim.as_view()),
+    path("pauses/<pse:pause_id>/release", api_policy.Release.as_view()),
     path("pauses/<pse:pause_id>/decisions", api.Decisions.as_view()),
     re_path("", api.NoSuchRoute.as_view()),
 ]

@@ -17,9 +17,21 @@ PREFIX = "input."
 
 
 class DecisionForm(forms.Form):
-    action = forms.CharField(max_length=64)
+    action = forms.CharField(max_length=64, required=False)
+    edited = forms.CharField(max_length=64, required=False)
+    """The answer where its button takes along the content as it was edited."""
+    edited_content = forms.CharField(required=False, strip=False)
     feedback = forms.CharField(required=False, max_length=MAX_FEEDBACK)
     revision = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or {}
+        values["action"] = values.get("edited") or values.get("action")
+        if not values["action"]:
+            self.add_error("action", "Choose an answer.")
+        if not values.get("edited"):
+            values["edited_content"] = None
+        return values
 
 
 class ThreadForm(forms.Form):

@@ -17,10 +17,10 @@ from django.db.models.functions import Coalesce, Lag
 from checkpoints import ids
 from checkpoints.keeping import steps_done
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
-from hitl.models import Decision, Import, Ledger
+from hitl.models import Decision, Import, Ledger, Via, Vote
 from runs.models import Pause, Run, WorkOrder
 from runs.states import CANCELLED, COMPLETED, ENDED, LIVE, PAUSED, PENDING, RUNNING, PauseStatus
-from runs.workflows.sequence import CANCEL
+from runs.workflows.sequence import CANCEL, REVISE
 
 SHOWN = 20
 LATE = dt.timedelta(seconds=60)
@@ -93,6 +93,45 @@ def decided_but_open(before: dt.datetime) -> Broken:
 
 def answered_by_nobody(before: dt.datetime) -> Broken:
     return Pause.objects.filter(~Exists(Decision.objects.filter(pause=OuterRef("pk"))), status=PauseStatus.ANSWERED).only("pk")
+
+
+# P1 too: the rules on who answers hold for what was decided
+
+BY_RULES = frozenset({Via.POLICY})
+"""Doors behind which there is nobody: the template's own outcome at a deadline needs no votes."""
+
+
+def _went_on_by_people() -> QuerySet[Decision]:
+    return Decision.objects.filter(erasure=None).exclude(action__in=[REVISE, CANCEL]).exclude(via__in=BY_RULES)
+
+
+def approved_without_quorum(before: dt.datetime) -> Broken:
+    votes = Count("pause__votes__voter", distinct=True)
+    return (
+        _went_on_by_people().filter(pause__panel__quorum__gt=1).annotate(count=votes).filter(count__lt=F("pause__panel__quorum")).only("pk")
+    )
+
+
+def votes_miscounted(before: dt.datetime) -> Broken:
+    return Pause.objects.annotate(count=Count("votes")).exclude(approvals=F("count")).only("pk")
+
+
+def approved_by_asker(before: dt.datetime) -> Broken:
+    """In person, or by who stood in for them."""
+    forbidden = _went_on_by_people().filter(pause__panel__self_approval=False)
+    asked = Q(decided_by=F("pause__run__thread__owner")) | Q(decided_by=F("pause__run__started_by"))
+    through = Q(on_behalf_of=F("pause__run__thread__owner")) | Q(on_behalf_of=F("pause__run__started_by"))
+    return forbidden.filter(asked | through).only("pk")
+
+
+def vote_rewritten(before: dt.datetime) -> Broken:
+    """A vote that is not as it was written, and a decision that names others than there are."""
+    yield from (vote for vote in Vote.objects.iterator(chunk_size=2000) if vote.digest != vote.compute_digest())
+    decisions = Decision.objects.filter(erasure=None).exclude(votes=[])
+    for decision in decisions.prefetch_related("pause__votes").iterator(chunk_size=500):
+        assert decision.pause is not None  # only an erased one has none
+        if sorted(decision.votes) != sorted(vote.digest for vote in decision.pause.votes.all()):
+            yield decision
 
 
 # P3: every committed decision moves its run, and nothing waits for a worker for long
@@ -305,6 +344,10 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("decided_twice", "P1", "A pause has at most one decision.", decided_twice),
     Invariant("decided_but_open", "P1", "A pause that has a decision is closed.", decided_but_open),
     Invariant("answered_by_nobody", "P1", "A pause that counts as answered has its decision.", answered_by_nobody),
+    Invariant("approved_without_quorum", "P1", "What several must approve was approved by as many people.", approved_without_quorum),
+    Invariant("votes_miscounted", "P1", "A pause counts the votes that it has.", votes_miscounted),
+    Invariant("approved_by_asker", "P1", "Who asked for the work did not approve it where the rules forbid that.", approved_by_asker),
+    Invariant("vote_rewritten", "P11", "Each vote is as it was given, and the decision names them all.", vote_rewritten, deep=True),
     Invariant("ledger_with_gaps", "P2", "A ledger holds each position from 1 to its length, once.", ledger_with_gaps),
     Invariant(
         "decided_but_not_moved", "P3", "A run that got its answer has gone on, or ended where it was cancelled.", decided_but_not_moved

@@ -8,11 +8,12 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import secrets
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from checkpoints import codec, ids
 from checkpoints.fields import SealedTextField
@@ -83,7 +84,12 @@ class Decision(ids.Shown, models.Model):
     action = models.CharField(max_length=64, help_text="approve, revise, cancel, or an answer of the template's own.")
     feedback = SealedTextField(blank=True)
     payload = SealedJsonField(null=True, help_text="The data that came along; null where none did.")
+    edited_content = SealedTextField(blank=True, help_text="The content as it was approved, where that is not as it was shown.")
     decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="decisions")
+    on_behalf_of = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", help_text="For whom it was given, by a delegation."
+    )
+    votes = JsonTextField(default=list, help_text="Digests of the votes that were given at this question, in their order.")
     decided_at = models.DateTimeField()
     via = models.CharField(max_length=16, choices=Via)
     revision = models.PositiveIntegerField(help_text="The revision that was answered.")
@@ -98,7 +104,7 @@ class Decision(ids.Shown, models.Model):
             models.UniqueConstraint(fields=["pause"], name="decision_one_per_pause"),
             models.CheckConstraint(
                 condition=Q(pause__isnull=False, erasure__isnull=True)
-                | Q(pause__isnull=True, erasure__isnull=False, feedback="", payload__isnull=True),
+                | Q(pause__isnull=True, erasure__isnull=False, feedback="", payload__isnull=True, edited_content=""),
                 name="decision_says_nothing_if_erased",
             ),
             models.UniqueConstraint(fields=["ledger", "position"], name="decision_position_once"),
@@ -110,7 +116,13 @@ class Decision(ids.Shown, models.Model):
 
     def compute_digest(self) -> str:
         """The digest that this row must carry; one of an erased thread cannot be computed any more (see `intact`)."""
-        sent = {} if self.payload is None else {"payload": self.payload}
+        sent: dict[str, Any] = {} if self.payload is None else {"payload": self.payload}
+        if self.edited_content:
+            sent["edited_content"] = self.edited_content
+        if self.on_behalf_of_id is not None:
+            sent["on_behalf_of"] = self.on_behalf_of_id
+        if self.votes:
+            sent["votes"] = self.votes
         return codec.digest(
             codec.encode(
                 {
@@ -136,6 +148,80 @@ class Decision(ids.Shown, models.Model):
         if self.erasure is None:
             return self.digest == self.compute_digest()
         return self.digest in self.erasure.decisions and self.erasure.digest == self.erasure.compute_digest()
+
+
+class Vote(ids.Shown, models.Model):
+    """One person's approval where the rules ask for several. Append-only; the decision that closes the question names its digest.
+
+    A refusal or a wish for a revision decides alone and is no vote.
+    """
+
+    PREFIX = "vote"
+
+    id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    pause = models.ForeignKey(Pause, models.PROTECT, related_name="votes", db_index=False)  # the constraints below have one
+    action = models.CharField(max_length=64)
+    feedback = SealedTextField(blank=True)
+    payload = SealedJsonField(null=True)
+    edited_content = SealedTextField(blank=True)
+    voter = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    seat = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", help_text="Whose vote it is: the voter's own, or by a delegation."
+    )
+    voted_at = models.DateTimeField()
+    via = models.CharField(max_length=16, choices=Via)
+    content_digest = models.CharField(max_length=64)
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["pause", "voter"], name="vote_one_per_person"),
+            models.UniqueConstraint(fields=["pause", "seat"], name="vote_one_per_seat"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action} by {self.voter}"
+
+    def compute_digest(self) -> str:
+        """The digest that this row must carry."""
+        told = ("action", "feedback", "payload", "edited_content", "voter_id", "seat_id", "via", "content_digest")
+        facts = {name: getattr(self, name) for name in told}
+        return codec.digest(codec.encode({**facts, "pause": self.pause_id.hex, "voted_at": self.voted_at.astimezone(dt.UTC).isoformat()}))
+
+
+class DelegationQuerySet(models.QuerySet["Delegation"]):
+    def active(self, *, now: dt.datetime) -> DelegationQuerySet:
+        """Those that hold at that time; of somebody whose account is closed none does."""
+        return self.filter(starts_at__lte=now, ends_at__gt=now, from_user__is_active=True)
+
+
+class Delegation(models.Model):
+    """That somebody answers for somebody else for a time. Looked up when a question is answered, so no job has to begin or end it.
+
+    One level: what was delegated to a person is not delegated on.
+    """
+
+    from_user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="delegations_given")
+    to_user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="delegations_taken", db_index=False
+    )  # the index below
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField(help_text="Ended earlier, it ends then.")
+    reason = models.CharField(max_length=200, blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = DelegationQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=~Q(from_user=F("to_user")), name="delegation_to_another"),
+            models.CheckConstraint(condition=Q(ends_at__gte=F("starts_at")), name="delegation_ends_after_start"),
+        ]
+        indexes = [models.Index(fields=["to_user", "ends_at"], name="delegation_by_delegate")]  # who somebody stands in for, on every page
+
+    def __str__(self) -> str:
+        return f"{self.to_user} for {self.from_user}"
 
 
 class Import(models.Model):

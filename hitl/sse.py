@@ -15,6 +15,7 @@ from urllib.parse import parse_qs
 
 from checkpoints import ids
 from checkpoints.log import Envelope
+from hitl import services
 from hitl.authentication import person_of
 from hitl.hub import cursor, hub, in_database_thread
 from runs.models import WorkOrder
@@ -30,7 +31,10 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 @in_database_thread
 def find_order(user: Any, order_id: uuid.UUID) -> WorkOrder | None:
-    return WorkOrder.objects.visible_to(user).filter(pk=order_id).first()
+    try:
+        return services.look_at_order(order_id, by=user)
+    except services.NotFound:
+        return None
 
 
 @in_database_thread

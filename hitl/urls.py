@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from hitl.views import checkpoints, inbox, orders, pauses, threads
+from hitl.views import checkpoints, delegations, inbox, orders, pauses, threads
 
 app_name = "hitl"
 urlpatterns = [
@@ -24,6 +24,11 @@ urlpatterns = [
     path("checkpoints/<ckpt:checkpoint_id>/", checkpoints.checkpoint, name="checkpoint"),
     path("checkpoints/<ckpt:checkpoint_id>/resume", checkpoints.checkpoint_resume, name="checkpoint_resume"),
     path("pauses/<pse:pause_id>/decide", pauses.decide, name="decide"),
+    path("pauses/<pse:pause_id>/claim", pauses.claim, name="claim"),
+    path("pauses/<pse:pause_id>/release", pauses.release, name="release"),
+    path("pauses/<pse:pause_id>/edits", pauses.pause_edits, name="pause_edits"),
+    path("delegations/", delegations.delegation_list, name="delegations"),
+    path("delegations/<int:delegation_id>/end", delegations.delegation_end, name="delegation_end"),
     path("pauses/<pse:pause_id>/cancel", pauses.pause_cancel, name="pause_cancel"),
     path("pauses/<pse:pause_id>/changes", pauses.pause_changes, name="pause_changes"),
     path("pauses/<pse:pause_id>/patch", pauses.pause_patch, name="pause_patch"),

@@ -13,7 +13,8 @@ from checkpoints.differences import DifferentThreads, NothingBefore
 from checkpoints.portable import DocumentTooLarge, ImportRefused
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
-from hitl import revisions, services
+from hitl import policy, revisions, services
+from hitl.delegations import DelegationRefused
 from hitl.erasure import CannotErase
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.forks import NothingToFork, ReasonMissing
@@ -32,6 +33,9 @@ STATUS: dict[type[Exception], int] = {
     DifferentThreads: 409,
     NothingBefore: 409,
     services.AlreadyAnswered: 409,
+    policy.NotAllowed: 403,
+    policy.NotNow: 409,
+    DelegationRefused: 422,
     PauseClosed: 409,
     services.RevisionMismatch: 409,
     services.NotPaused: 409,

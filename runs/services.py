@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from checkpoints import codec, live, log, redaction, reducers, store
@@ -30,6 +30,7 @@ from runs.workflows import attached, schemas, sequence
 
 FIRST_STATE: Mapping[str, Any] = {"revision_feedback": "", "decided": {}}
 """What every thread's first run starts from, beside its input."""
+EVER = Q()
 
 
 class InputInvalid(Exception):
@@ -179,7 +180,7 @@ def _create(
             raise InputInvalid({"interrupt": [f"The template has no step {name[:100]!r} to stop at."]})
     state = {**FIRST_STATE, **({attached.KEY: dict(brought)} if brought else {})}
     start = Start(state=state, next_step=definition.steps[0]["name"])
-    run = _follow(order, begin(thread, definition, order, start, **stops))
+    run = _follow(order, begin(thread, definition, order, start, started_by=by, **stops))
     if lines := unkept(input):
         log.append(thread.pk, run.pk, lines)
     return order
@@ -267,7 +268,7 @@ def _fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str
     after = before if state is None else dict(state)
     start = Start(state=after, next_step=next_step, parent=checkpoint, before=before)
     stops = {"interrupt_before": wrote.interrupt_before, "interrupt_after": wrote.interrupt_after}
-    run = begin(checkpoint.thread, wrote.definition, wrote.work_order, start, forked_from=checkpoint, reason=reason, **stops)
+    run = begin(checkpoint.thread, wrote.definition, wrote.work_order, start, forked_from=checkpoint, reason=reason, started_by=by, **stops)
     _follow(wrote.work_order, run)
     name = by.get_full_name() or by.get_username()
     words = f"Forked by {name} from {checkpoint.shown_id}, at {f'step {next_step}' if next_step else 'the end'}: {reason}"
@@ -303,18 +304,27 @@ def _follow(order: WorkOrder | None, run: Run) -> Run:
     return run
 
 
-def close_pause(pause: Pause, status: PauseStatus) -> None:
-    """Close an open pause, or raise PauseClosed. Call inside a transaction."""
-    if not Pause.objects.open().filter(pk=pause.pk).update(status=status, closed_at=timezone.now()):
+def close_pause(pause: Pause, status: PauseStatus, *, while_: Q = EVER) -> None:
+    """Close an open pause, or raise PauseClosed, also where `while_` does not hold of it any more. Call inside a transaction."""
+    if not Pause.objects.open().filter(while_, pk=pause.pk).update(status=status, closed_at=timezone.now()):
         raise PauseClosed(f"{pause.shown_id} has been answered")
     live.inbox_hint_on_commit()
 
 
-def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[str, Any], update: Mapping[str, Any] | None = None) -> None:
+def resume(
+    pause: Pause,
+    *,
+    action: str,
+    by: str,
+    feedback: str,
+    answer: dict[str, Any],
+    update: Mapping[str, Any] | None = None,
+    edited: str = "",
+) -> None:
     """Let a paused run go on the way that `action` names. Call inside the transaction that closed the pause, which is `answerable`.
 
     The answer becomes a checkpoint: its `next_step` is the way out, its state holds the feedback and `update`, joined by the workflow's
-    reducers. Raises reducers.MergeFailed.
+    reducers, and under `decided_content` the content as it was `edited`. Raises reducers.MergeFailed.
     """
     run, to = pause.run, pause.ways[action]
     queue = sequence.queue_of(run.frozen.steps, to)
@@ -322,7 +332,7 @@ def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[st
     words = feedback if action == sequence.REVISE else ""
     verdict = {} if pause.phase in STOPS else {pause.step: action}
     state = reducers.apply(before, update, run.frozen.reducers) if update else before
-    state = {**state, "revision_feedback": words, "decided": {**state.get("decided", {}), **verdict}}
+    state = {**state, "revision_feedback": words, "decided": {**state.get("decided", {}), **verdict}, **_content(state, pause.step, edited)}
     checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE)
     lines = [line(f"Workflow resumed with decision: {action}", step=pause.step, by=by), *unkept(update or {}, pause.step)]
     if action == sequence.REVISE:
@@ -335,6 +345,13 @@ def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[st
         raise PauseClosed(f"{run.shown_id} no longer waits for an answer")
     ending.note_on_parent(run, f"answered with {action} by {by}")
     nudge_on_commit(run.pk, queue)
+
+
+def _content(state: Mapping[str, Any], step: str, edited: str) -> dict[str, dict[str, str]]:
+    """The contents as reviewers edited them, by step; an answer without an edit takes back what was edited before."""
+    before = state.get("decided_content", {})
+    after = {name: text for name, text in before.items() if name != step} | ({step: edited} if edited else {})
+    return {} if after == before else {"decided_content": after}
 
 
 def cancel_paused(pause: Pause, *, by: str, answer: dict[str, Any]) -> None:

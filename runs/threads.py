@@ -27,7 +27,7 @@ OFFERED_FOR = dt.timedelta(minutes=30)
 """How long after its failure a run is offered to be resumed when new input comes (S0-77)."""
 RESUME_CONTEXT = "_resume_context"
 """State key of that offer, for the steps of the new run: `{"checkpoint_id", "failed_at"}`."""
-PER_TURN = ("decided", "revision_feedback", RESUME_CONTEXT)
+PER_TURN = ("decided", "decided_content", "revision_feedback", RESUME_CONTEXT)
 """State keys that do not outlive a turn."""
 
 
@@ -134,6 +134,7 @@ def _invoke(thread_id: uuid.UUID, turn: Turn, by: User) -> Run:
         interrupt_after=list(turn.interrupt_after),
         forked_from=start.parent if turn.checkpoint_id else None,
         reason=turn.reason,
+        started_by=by,
     )
     how = f"{by.get_username()} began a run at step {start.next_step}" + (f": {turn.reason}" if turn.reason else "")
     given = {**(turn.state or {}), **(turn.input or {})}

@@ -6,6 +6,8 @@ import datetime as dt
 from typing import Any
 
 from django import template
+from django.contrib.auth.models import User
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
@@ -51,6 +53,19 @@ def short_id(shown_id: str) -> str:
     """`ckpt_01k…f3`: enough to tell two apart in a list; the whole is in the title."""
     prefix, _, rest = shown_id.partition("_")
     return f"{prefix}_{rest[:4]}…{rest[-4:]}" if len(rest) > 10 else shown_id
+
+
+@register.filter
+def edits_url(pause_id: str) -> str:
+    """The page on what was edited in an answer."""
+    return reverse("hitl:pause_edits", args=[ids.parse(Pause.PREFIX, pause_id)])
+
+
+@register.filter
+def claimed_by(pause: Pause) -> User | None:
+    """Who is on an open question, while the claim lasts."""
+    live = pause.claimed_until is not None and pause.claimed_until > timezone.now()
+    return pause.claimed_by if live else None
 
 
 @register.filter

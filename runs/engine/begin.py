@@ -17,11 +17,11 @@ from runs.models import Definition, Pause, Run, WorkOrder
 from runs.states import PauseStatus, RunStatus
 from runs.workflows import sequence
 
-SAME = ("parent", "child_name", "optional", "depth", "input", "interrupt_before", "interrupt_after")
+SAME = ("parent", "child_name", "optional", "depth", "input", "interrupt_before", "interrupt_after", "started_by_id")
 """What a run that goes on for another one is like it in."""
 
 
-ANEW = {"id", "run", "checkpoint", "status", "opened_at", "closed_at"}
+ANEW = {"id", "run", "checkpoint", "status", "opened_at", "closed_at", "approvals", "claimed_by", "claimed_until"}
 """Columns of a pause that are not taken over when it is asked again."""
 
 

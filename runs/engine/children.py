@@ -101,6 +101,7 @@ class _Made:
         self.event = Event(thread=self.thread, run_id=run.pk, seq=1, kind=kind, data=data)
         run.thread, run.definition, run.work_order_id = self.thread, definition, above.work_order_id
         run.parent_id, run.depth, run.optional = above.pk, above.depth + 1, outcome.on_failure == "collect"
+        run.started_by_id = above.started_by_id
         run.due_at, run.queue = timezone.now(), sequence.queue_of(definition.steps, begins.next_step)
         self.run = run
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 from checkpoints import codec, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
+from runs import panels
 from runs.engine import budget
 from runs.engine.context import Held, loop_num
 from runs.engine.facts import CARRIED, Facts, created, line
@@ -142,6 +143,7 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
     """The pause that a step opens."""
     shown = kept_report(outcome.report)
     asked = schemas.check_inputs(outcome.required_inputs) if outcome.required_inputs else {}
+    rules = {} if outcome.phase == SUSPENDED else review.of(sequence.named(held.steps, held.at))
     bound = [shown["content"], shown["patch"], shown["facts"], *([asked] if asked else [])]
     return Pause(
         run=held.run,
@@ -159,7 +161,8 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
         bare=list(outcome.bare),
         revision=(_asked_before(held, outcome.phase) or 0) + 1,
         max_revisions=outcome.max_revisions,
-        review={} if outcome.phase == SUSPENDED else review.of(sequence.named(held.steps, held.at)),
+        review=rules,
+        panel_id=panels.keep(rules),
         ways=dict(outcome.ways),
         labels=dict(outcome.labels),
         opened_at=timezone.now(),

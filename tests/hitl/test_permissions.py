@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
+from hitl import delegations
 from hitl.models import ApiToken
 from runs import threads as turns
 from runs.engine.advance import advance
@@ -54,6 +56,11 @@ KNOWN = {
     f"pauses/<{PAUSE}>/patch": Address({"GET", "HEAD"}, own=True),
     f"pauses/<{PAUSE}>/changes": Address({"GET", "HEAD"}, own=True),
     f"pauses/<{PAUSE}>/cancel": Address({"GET", "HEAD"}, own=True),
+    f"pauses/<{PAUSE}>/claim": Address({"POST"}, own=True),
+    f"pauses/<{PAUSE}>/release": Address({"POST"}, own=True),
+    f"pauses/<{PAUSE}>/edits": Address({"GET", "HEAD"}, own=True),
+    "delegations/": Address({"GET", "HEAD", "POST"}),
+    "delegations/<int:delegation_id>/end": Address({"POST"}, own=True),
     "threads/": Address({"GET", "HEAD", "POST"}),
     f"threads/<{THREAD}>/": Address({"GET", "HEAD"}, own=True),
     f"threads/<{THREAD}>/say": Address({"POST"}, own=True, body={"text": "APPROVE"}),
@@ -101,6 +108,8 @@ KNOWN = {
     f"{API}pauses": Address({"GET", "HEAD"}),
     f"{API}pauses/<{PAUSE}>": Address({"GET", "HEAD"}, own=True),
     f"{API}pauses/<{PAUSE}>/decisions": Address({"POST"}, own=True, body=REPLY),
+    f"{API}pauses/<{PAUSE}>/claim": Address({"POST"}, own=True),
+    f"{API}pauses/<{PAUSE}>/release": Address({"POST"}, own=True),
     f"{API}repositories": Address({"GET", "HEAD"}),
     f"{API}repositories/<{REPOSITORY}>/template-execution": Address({"PUT"}),
     API: Address(set()),
@@ -125,6 +134,10 @@ def test_every_address_of_the_product_is_listed_here():
     assert sorted(set(served())) == sorted(KNOWN)
 
 
+def tomorrow():
+    return timezone.now() + dt.timedelta(days=1)
+
+
 @pytest.fixture
 def talking(templates, ana, team):
     """A run that waits on a thread of Ana's without a work order."""
@@ -135,7 +148,7 @@ def talking(templates, ana, team):
 
 
 @pytest.fixture
-def real(paused, talking):
+def real(paused, talking, ana, ben):
     """The address with the ids of Ana's order and question, and of her thread, in it."""
     repository = Repository.objects.create(name="one", url="/tmp/one")
     ids = {
@@ -146,6 +159,7 @@ def real(paused, talking):
         f"<{THREAD}>": talking.thread.shown_id,
         f"<{RUN}>": talking.shown_id,
         "<slug:slug>": "writing",
+        "<int:delegation_id>": str(delegations.delegate(ana, to_user=ben, starts_at=timezone.now(), ends_at=tomorrow()).pk),
     }
 
     def fill(path):
