@@ -15,9 +15,9 @@ from django.contrib.auth.models import User
 
 from checkpoints import live
 from checkpoints.models import Thread
+from hitl import postponing
 from hitl.authentication import person_of
 from hitl.hub import cursor, hub, in_database_thread
-from runs.models import Pause
 
 PING_EVERY = 25.0
 
@@ -37,7 +37,7 @@ def sees_thread(user: User, thread_id: uuid.UUID) -> bool:
 
 @in_database_thread
 def waiting(user: User) -> int:
-    return Pause.objects.open().visible_to(user).count()
+    return postponing.inbox(user).count()
 
 
 class Pumping(AsyncJsonWebsocketConsumer):

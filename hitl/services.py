@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,7 +22,7 @@ from runs import services as runs
 from runs.engine.facts import asked
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.services import PauseClosed
-from runs.states import LIVE, PauseStatus
+from runs.states import LIVE, FailureCode, PauseStatus
 from runs.workflows import schemas
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
@@ -192,24 +193,43 @@ def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: User) -> 
         log.append(pause.run.thread_id, pause.run_id, [asked(pause, again=True, errors=dict(errors), answered_by=by.get_username())])
 
 
+def decide_by_policy(pause: Pause, *, action: str, words: str, at: dt.datetime) -> Decision:
+    """Record what the rules of a question, `answerable`, say of it at its deadline, and let the run act on it. It is nobody's vote.
+
+    Raises PauseClosed where it was answered, or its deadline moved, since it was read; what `_record` raises else.
+    """
+    still = {"deadline_at": pause.deadline_at, "stage": pause.stage}
+    return _record(pause, action=action, by=None, via=Via.POLICY, feedback=words, payload=None, update=None, at=at, **still)
+
+
 @transaction.atomic(durable=True)
 def _record(
-    pause: Pause, *, action: str, by: User, via: Via, feedback: str, payload: Mapping[str, Any] | None, update: Mapping[str, Any] | None
+    pause: Pause,
+    *,
+    action: str,
+    by: User | None,
+    via: Via,
+    feedback: str,
+    payload: Mapping[str, Any] | None,
+    update: Mapping[str, Any] | None,
+    at: dt.datetime | None = None,
+    **still: Any,
 ) -> Decision:
-    """Close the pause, write the decision and move the run: all of it or nothing."""
-    runs.close_pause(pause, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED)
+    """Close the pause, write the decision and move the run: all of it or nothing. `still` is as for `close_pause`."""
+    at = at or timezone.now()
+    runs.close_pause(pause, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED, at=at, **still)
     decision = Decision(
         pause=pause,
         action=action,
         feedback=feedback,
         payload=None if payload is None else redaction.redact(dict(payload)),
         decided_by=by,
-        decided_at=timezone.now(),
+        decided_at=at,
         via=via,
         revision=pause.revision,
         content_digest=pause.content_digest,
     )
-    name = by.get_full_name() or by.get_username()
+    name = decision.who
     answer = {
         "decision_id": decision.shown_id,
         "decision": action,
@@ -219,7 +239,8 @@ def _record(
         "revision": pause.revision,
     }
     if action == CANCEL:
-        runs.cancel_paused(pause, by=name, answer=answer)
+        code = FailureCode.CANCELLED_BY_USER if by else FailureCode.CANCELLED_BY_POLICY
+        runs.cancel_paused(pause, by=name, answer=answer, code=code)
     else:
         runs.resume(pause, action=action, by=name, feedback=feedback, answer=answer, update=update if payload is None else payload)
     _append(decision)
@@ -297,8 +318,10 @@ def answer_order(
 def _nothing_to_answer(order: WorkOrder, pause_id: str | None) -> Exception:
     """What is said to who answers an order that asks nothing: that its last question was answered, where it had one."""
     last = Pause.objects.filter(run__work_order=order.pk).shown().order_by("-id").first()
-    if last is not None and (pause_id is None or pause_id == last.shown_id) and (decision := _decision_of(last)):
-        return AlreadyAnswered(last, decision)
+    if last is not None and (pause_id is None or pause_id == last.shown_id):
+        decision = _decision_of(last)
+        if decision or last.status == PauseStatus.EXPIRED:
+            return AlreadyAnswered(last, decision)
     return NotPaused("This work order waits for nobody at the moment, so nothing was decided.")
 
 
@@ -354,9 +377,13 @@ def _decision_of(pause: Pause) -> Decision | None:
 
 
 def _who_won(pause: Pause, decision: Decision | None) -> str:
+    if pause.status == PauseStatus.EXPIRED and pause.closed_at is not None:
+        return f"It expired at {_told(pause.closed_at)}: nobody had answered in time. Your answer was not recorded."
     if decision is None:
         return f"This question is closed ({pause.get_status_display().lower()}), so your answer was not recorded."
-    person = decision.decided_by.get_full_name() or decision.decided_by.get_username()
-    at = date_format(timezone.localtime(decision.decided_at), "j M Y, H:i:s")
     done = PAST.get(decision.action, f"answered with “{pause.labels.get(decision.action, decision.action)}”")
-    return f"Already {done} by {person} at {at}. Your answer was not recorded; nothing ran twice."
+    return f"Already {done} by {decision.who} at {_told(decision.decided_at)}. Your answer was not recorded; nothing ran twice."
+
+
+def _told(at: dt.datetime) -> str:
+    return date_format(timezone.localtime(at), "j M Y, H:i:s")

@@ -14,7 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from checkpoints import ids, sealing
 from checkpoints.fields import SealedTextField
@@ -328,7 +328,9 @@ class Run(ids.Shown, models.Model):
     forked_from = models.ForeignKey(Checkpoint, models.PROTECT, null=True, related_name="+", help_text="Where a fork began.")
     reason = SealedTextField(blank=True, help_text="Why it was forked.")
     error = SealedTextField(blank=True)
-    failure_code = models.CharField(max_length=64, blank=True, help_text="cancelled_by_user, step_error, incident, or the step's own.")
+    failure_code = models.CharField(
+        max_length=64, blank=True, help_text="cancelled_by_user, expired, step_error, incident, or the step's own."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
@@ -391,6 +393,10 @@ class PauseQuerySet(models.QuerySet["Pause"]):
             return self.open()
         return self.open().filter(run__thread__in=Thread.objects.of(user))
 
+    def due(self, *, now: dt.datetime) -> PauseQuerySet:
+        """Open questions whose rules act by now, those that have waited longest first."""
+        return self.open().filter(next_at__lte=now).order_by("next_at", "pk")
+
     def answerable(self) -> PauseQuerySet:
         """With all that an answer needs, in one query."""
         return self.select_related("run__thread", "run__work_order", "run__parent", "checkpoint")
@@ -427,6 +433,11 @@ class Pause(ids.Shown, models.Model):
     refined = SealedTextField(blank=True, help_text="What was wrong with the last of them, in words.")
     review = JsonTextField(default=dict, help_text="The step's rules on who answers, by when and how: `runs.workflows.review`.")
     stage = models.PositiveSmallIntegerField(default=0, help_text="How many stages of the escalation have been reached.")
+    deadline_at = models.DateTimeField(null=True, help_text="When its rules answer it, where nobody has by then.")
+    extendable_until = models.DateTimeField(null=True, help_text="How far people may move the deadline.")
+    times = JsonTextField(default=dict, help_text="When those who may answer are reminded, and when further people are asked: `runs.due`.")
+    reminded = models.PositiveSmallIntegerField(default=0, help_text="How many of the reminders have passed.")
+    next_at = models.DateTimeField(null=True, help_text="When the sweep looks at it next.")
     ways = JsonTextField(help_text="Answer → the step it leads to.")
     labels = JsonTextField(default=dict)
     opened_at = models.DateTimeField()
@@ -442,14 +453,31 @@ class Pause(ids.Shown, models.Model):
                 name="pause_closed_at_if_closed",
             ),
             models.CheckConstraint(condition=Q(revision__gte=1), name="pause_revision_from_one"),
+            models.CheckConstraint(
+                condition=Q(deadline_at__isnull=True) | Q(extendable_until__isnull=False, deadline_at__lte=F("extendable_until")),
+                name="pause_deadline_within_reach",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status=PauseStatus.EXPIRED) | Q(deadline_at__isnull=False, closed_at__gte=F("deadline_at")),
+                name="pause_expired_not_early",
+            ),
         ]
         indexes = [
             models.Index(fields=["-id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_age"),  # the inbox
+            models.Index(  # what the sweep for deadlines reads, and all that it reads
+                fields=["next_at"], condition=Q(status=PauseStatus.OPEN, next_at__isnull=False), name="pause_open_by_next"
+            ),
+            models.Index(fields=["-closed_at"], condition=Q(status=PauseStatus.EXPIRED), name="pause_expired_by_age"),  # histories
             models.Index(fields=["run", "-id"], name="pause_by_run"),  # history of one run
         ]
 
     def __str__(self) -> str:
         return self.shown_id if sealing.in_use() else str(self.question)  # what is encrypted at rest is in no heading and no log line
+
+    @property
+    def timing(self) -> dict[str, Any]:
+        """Where it stands in time, as `runs.due` takes it."""
+        return {name: getattr(self, name) for name in ("times", "reminded", "stage", "deadline_at")}
 
     @property
     def may_revise(self) -> bool:
