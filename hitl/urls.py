@@ -25,6 +25,8 @@ urlpatterns = [
     path("checkpoints/<ckpt:checkpoint_id>/resume", checkpoints.checkpoint_resume, name="checkpoint_resume"),
     path("pauses/<pse:pause_id>/decide", pauses.decide, name="decide"),
     path("pauses/<pse:pause_id>/cancel", pauses.pause_cancel, name="pause_cancel"),
+    path("pauses/<pse:pause_id>/extend", pauses.pause_extend, name="pause_extend"),
+    path("pauses/<pse:pause_id>/snooze", pauses.pause_snooze, name="pause_snooze"),
     path("pauses/<pse:pause_id>/changes", pauses.pause_changes, name="pause_changes"),
     path("pauses/<pse:pause_id>/patch", pauses.pause_patch, name="pause_patch"),
 ]

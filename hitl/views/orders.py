@@ -21,7 +21,7 @@ from runs import services as runs
 from runs.engine.interruptions import STOPS
 from runs.models import Template, WorkOrder
 from runs.services import InputInvalid, OrdersStopped
-from runs.states import RunEnded, RunStatus
+from runs.states import RunEnded
 from runs.steps.sources import BadSource
 
 PAGE = 30
@@ -108,7 +108,7 @@ def page_of(order: WorkOrder, *, wanted: str = "", **answer: Any) -> dict[str, A
         "may_cancel": order.status in {"pending", "running"} or order.gathering,
         "may_suspend": order.status in {"pending", "running"},
         "suspended_by": family.suspended_by([run, *below] if run else []),
-        "may_retry": run is not None and run.status == RunStatus.FAILED,
+        "may_retry": run is not None and run.status in runs.RETRIED,
     }
 
 

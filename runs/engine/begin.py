@@ -74,8 +74,8 @@ def entry_of(definition: Definition, start: Start) -> Entry:
 def following(checkpoint: Checkpoint) -> str:
     """The step that a new run does next from a checkpoint; "" where nothing is left but to end.
 
-    Where it waited, for a person or for child runs, that is the step that made it wait. One of a run that was cancelled, or expired, says only
-    where it was.
+    Where it waited, for a person or for child runs, that is the step that made it wait. One of a run that was cancelled, or that
+    expired, says only where it was.
     """
     ended_waiting = checkpoint.status == CheckpointStatus.CANCELLED or checkpoint.metadata.get("failure_code") == FailureCode.EXPIRED
     if ended_waiting and checkpoint.parent is not None:
