@@ -288,7 +288,7 @@ def _is_due(decision: Decision) -> bool:
     pause = decision.pause
     if pause is None or pause.deadline_at is None or decision.decided_at < pause.deadline_at:
         return False
-    return pause.review.get("deadline", {}).get("outcome") == decision.action
+    return bool(pause.review.get("deadline", {}).get("outcome") == decision.action)
 
 
 # P9: a client misses nothing and sees nothing twice
