@@ -366,6 +366,18 @@ def test_a_sweep_reads_what_is_due_and_nothing_else(asked):
         assert "pause_open_by_next" in str(cursor.fetchall())
 
 
+def test_what_a_deadline_costs_does_not_grow_with_what_is_open(asked):
+    """Statements, since seconds depend on the machine: so many for each question that is due, none for the others."""
+    orders = [asked(deadline=FOUR) for _ in range(4)]
+    Pause.objects.filter(run__thread=orders[0].thread_id).update(next_at=timezone.now() + dt.timedelta(days=30))
+    now, costs = at(pause_of(orders[-1]), 4), []
+    for limit in (1, 2):
+        with CaptureQueriesContext(connection) as queries:
+            assert deadlines.fire_due(now=now, limit=limit) == limit
+        costs.append(len(queries) - 1)
+    assert costs[1] == 2 * costs[0] <= 2 * 25
+
+
 def test_a_batch_is_bounded(asked):
     orders = [asked(deadline=FOUR) for _ in range(3)]
     now = at(pause_of(orders[-1]), 4)
