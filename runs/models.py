@@ -15,6 +15,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import F, Q
+from django.utils import timezone
 
 from checkpoints import ids, sealing
 from checkpoints.fields import SealedTextField
@@ -473,6 +474,11 @@ class Pause(ids.Shown, models.Model):
 
     def __str__(self) -> str:
         return self.shown_id if sealing.in_use() else str(self.question)  # what is encrypted at rest is in no heading and no log line
+
+    @property
+    def overdue(self) -> bool:
+        """Whether its deadline has passed, and the sweep is yet to come."""
+        return self.deadline_at is not None and self.deadline_at <= timezone.now()
 
     @property
     def timing(self) -> dict[str, Any]:

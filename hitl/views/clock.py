@@ -17,7 +17,6 @@ def shown_to(user: Any, pause: Pause, *, now: dt.datetime) -> dict[str, Any]:
     mine = postponing.may_answer(pause, user)
     return {
         "pause": pause,
-        "overdue": pause.deadline_at is not None and pause.deadline_at <= now,
         "words": _outcome(pause),
         "problem": pause.times.get("problem", ""),
         "reminder": next((at for at in due.reminders(pause) if at > now), None),

@@ -32,8 +32,10 @@ export function tell(root = document) {
     time.textContent = time.dataset.ahead + ahead(at);
     if (!time.title) time.title = new Date(at).toLocaleString();
   }
-  for (const time of root.querySelectorAll("time[data-local]")) {
-    time.textContent = new Date(Date.parse(time.dateTime)).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  for (const time of root.querySelectorAll("[data-local]")) {
+    const at = new Date(Date.parse(time.dateTime || time.value));
+    const text = at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" }) + (time.dataset.after || "");
+    if (time.textContent !== text) time.textContent = text;
   }
   for (const time of root.querySelectorAll("time[data-ago]")) {
     const at = Date.parse(time.dateTime);
