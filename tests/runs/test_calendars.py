@@ -6,9 +6,11 @@ import datetime as dt
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from project import env
 from runs.workflows import calendars
 from runs.workflows.calendars import Calendar, CalendarInvalid, DurationInvalid, add, parse, read
 
@@ -185,3 +187,15 @@ def test_a_calendar_without_hours_of_work_is_found_out():
 def test_no_zone_is_made_up():
     with pytest.raises(ValueError, match="no time zone"):
         calendars.zone_of("Europe/Atlantis")
+
+
+@pytest.mark.parametrize("value", ["no JSON", "[]", "3", '{"night": {"hours": ["22:00", "06:00"]}}', '{"night": 3}'])
+def test_a_setting_that_cannot_be_right_stops_the_start_and_is_named(monkeypatch, value):
+    monkeypatch.setenv("WAYSTATION_CALENDARS", value)
+    with pytest.raises(ImproperlyConfigured, match="WAYSTATION_CALENDARS"):
+        env.calendars("WAYSTATION_CALENDARS", {})
+
+
+def test_calendars_of_the_setting_join_the_shipped_one(monkeypatch):
+    monkeypatch.setenv("WAYSTATION_CALENDARS", '{"nights": {"hours": ["00:00", "06:00"]}}')
+    assert set(env.calendars("WAYSTATION_CALENDARS", {"business": {}})) == {"business", "nights"}
