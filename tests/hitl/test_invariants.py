@@ -296,7 +296,7 @@ def test_a_completed_order_whose_head_does_not_say_so(finished, status):
 
 
 def test_a_paused_run_without_a_question(paused):
-    Pause.objects.update(status="expired", closed_at=timezone.now())
+    Pause.objects.update(status="cancelled", closed_at=timezone.now())
     assert broken() == {"paused_without_question": [paused.latest_run.shown_id]}
 
 
