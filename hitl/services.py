@@ -16,6 +16,7 @@ from checkpoints import codec, log, redaction
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
+from hitl import evidence
 from hitl.models import Decision, Ledger, Via, ledger_name
 from runs import services as runs
 from runs.engine.facts import asked
@@ -229,6 +230,7 @@ def _record(
 def _append(decision: Decision) -> None:
     """Add a decision to its ledger. Call inside a transaction, at its end: the ledger's row stays locked until the commit."""
     assert decision.pause is not None  # it is being answered
+    decision.evidence = evidence.keep(decision.pause)
     thread = decision.pause.run.thread
     name = ledger_name(thread.team_id, thread.owner_id)
     taken = _take_place(name)

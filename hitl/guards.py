@@ -1,0 +1,35 @@
+"""The tables of the ledger, and what the database lets happen to their rows: see `checkpoints.guard`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkpoints import guard
+from checkpoints.guard import Guard
+from hitl.models import Anchor, Decision, Erasure, Ledger
+
+
+def guards() -> tuple[Guard, ...]:
+    """Of each table of the ledger."""
+    return (
+        Guard(model=Decision, may=_erasing(), freed=_freed(), once=[("id",), ("ledger_id", "position")]),
+        Guard(model=Erasure, once=[("id",)]),
+        Guard(model=Anchor, once=[("id",)]),
+        Guard(model=Ledger, may='{same} AND NEW."length" >= OLD."length"', freed=("length", "tip")),
+    )
+
+
+def _freed() -> list[str]:
+    return [Decision._meta.get_field(name).column for name in (*Decision.ERASED, "erasure")]
+
+
+def _erasing() -> str:
+    """A decision may lose its words, once, to an erasure that vouches for it."""
+    left = {Decision._meta.get_field(name).column: value for name, value in Decision.ERASED.items()}
+    empty = [f'NEW."{column}" IS NULL' if value is None else f"NEW.\"{column}\" = '{value}'" for column, value in left.items()]
+    return " AND ".join(['OLD."erasure_id" IS NULL AND NEW."erasure_id" IS NOT NULL', *empty, "{same}"])
+
+
+def install(**_: Any) -> None:
+    """After each migration."""
+    guard.install(guards())
