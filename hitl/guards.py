@@ -19,13 +19,18 @@ def guards() -> tuple[Guard, ...]:
     )
 
 
+def _column(name: str) -> str:
+    field: Any = Decision._meta.get_field(name)
+    return str(field.column)
+
+
 def _freed() -> list[str]:
-    return [Decision._meta.get_field(name).column for name in (*Decision.ERASED, "erasure")]
+    return [_column(name) for name in (*Decision.ERASED, "erasure")]
 
 
 def _erasing() -> str:
     """A decision may lose its words, once, to an erasure that vouches for it."""
-    left = {Decision._meta.get_field(name).column: value for name, value in Decision.ERASED.items()}
+    left = {_column(name): value for name, value in Decision.ERASED.items()}
     empty = [f'NEW."{column}" IS NULL' if value is None else f"NEW.\"{column}\" = '{value}'" for column, value in left.items()]
     return " AND ".join(['OLD."erasure_id" IS NULL AND NEW."erasure_id" IS NOT NULL', *empty, "{same}"])
 

@@ -154,7 +154,7 @@ class Decision(ids.Shown, models.Model):
 
 
 class Anchor(models.Model):
-    """How far a ledger had come on a day: a line that somebody outside may keep, to hold it against the ledger later. Append-only, chained."""
+    """How far a ledger had come on a day: a line to be kept elsewhere, and held against the ledger later. Append-only, and chained."""
 
     ledger = models.ForeignKey(Ledger, models.PROTECT, related_name="anchors", db_index=False)  # the constraint below has one
     day = models.DateField(help_text="In UTC.")

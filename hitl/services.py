@@ -23,6 +23,7 @@ from runs.engine.facts import asked
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.states import LIVE, PauseStatus
+from runs.taking_back import goes_on_at
 from runs.workflows import schemas
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
@@ -199,13 +200,15 @@ def _record(
 ) -> Decision:
     """Close the pause, write the decision and move the run: all of it or nothing."""
     runs.close_pause(pause, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED)
+    now = timezone.now()
     decision = Decision(
         pause=pause,
         action=action,
         feedback=feedback,
         payload=None if payload is None else redaction.redact(dict(payload)),
         decided_by=by,
-        decided_at=timezone.now(),
+        decided_at=now,
+        goes_on_at=goes_on_at(pause, action, now=now),
         via=via,
         revision=pause.revision,
         content_digest=pause.content_digest,
@@ -222,12 +225,13 @@ def _record(
     if action == CANCEL:
         runs.cancel_paused(pause, by=name, answer=answer)
     else:
-        runs.resume(pause, action=action, by=name, feedback=feedback, answer=answer, update=update if payload is None else payload)
-    _append(decision)
+        brought = update if payload is None else payload
+        runs.resume(pause, action=action, by=name, feedback=feedback, answer=answer, update=brought, at=decision.goes_on_at)
+    append(decision)
     return decision
 
 
-def _append(decision: Decision) -> None:
+def append(decision: Decision) -> None:
     """Add a decision to its ledger. Call inside a transaction, at its end: the ledger's row stays locked until the commit."""
     assert decision.pause is not None  # it is being answered
     decision.evidence = evidence.keep(decision.pause)
@@ -352,7 +356,7 @@ def open_pause(order: WorkOrder) -> Pause | None:
 
 
 def _decision_of(pause: Pause) -> Decision | None:
-    return Decision.objects.select_related("decided_by").filter(pause=pause).first()
+    return Decision.objects.select_related("decided_by").filter(pause=pause, undoes=None).first()
 
 
 def _who_won(pause: Pause, decision: Decision | None) -> str:

@@ -75,7 +75,9 @@ class Check:
         yield from anchors.rest(position)
         self.looked_at["anchors"] += anchors.count
         if (ledger.length, ledger.tip) != (position, tip):
-            words = f"The chain ends at {position}, {tip[:12] or 'nothing'}; the ledger says {ledger.length}, {ledger.tip[:12] or 'nothing'}."
+            words = (
+                f"The chain ends at {position}, {tip[:12] or 'nothing'}; the ledger says {ledger.length}, {ledger.tip[:12] or 'nothing'}."
+            )
             yield Breach("end_is_another", ledger.pk, position, "", words)
 
     def _evidence(self, page: Sequence[Decision]) -> Iterator[Breach]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from checkpoints import codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import definitions, files
-from runs.engine import commit, damage, ending
+from runs.engine import approvals, commit, damage, ending
 from runs.engine.begin import Start, again, begin
 from runs.engine.facts import created, line, unkept
 from runs.engine.interruptions import BEFORE, STOPS
@@ -310,11 +311,20 @@ def close_pause(pause: Pause, status: PauseStatus) -> None:
     live.inbox_hint_on_commit()
 
 
-def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[str, Any], update: Mapping[str, Any] | None = None) -> None:
+def resume(
+    pause: Pause,
+    *,
+    action: str,
+    by: str,
+    feedback: str,
+    answer: dict[str, Any],
+    update: Mapping[str, Any] | None = None,
+    at: dt.datetime | None = None,
+) -> None:
     """Let a paused run go on the way that `action` names. Call inside the transaction that closed the pause, which is `answerable`.
 
     The answer becomes a checkpoint: its `next_step` is the way out, its state holds the feedback and `update`, joined by the workflow's
-    reducers. Raises reducers.MergeFailed.
+    reducers. With `at` the run goes on then, and may be taken back before (`taking_back`). Raises reducers.MergeFailed.
     """
     run, to = pause.run, pause.ways[action]
     queue = sequence.queue_of(run.frozen.steps, to)
@@ -323,18 +333,19 @@ def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[st
     verdict = {} if pause.phase in STOPS else {pause.step: action}
     state = reducers.apply(before, update, run.frozen.reducers) if update else before
     state = {**state, "revision_feedback": words, "decided": {**state.get("decided", {}), **verdict}}
-    checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE)
+    approved = approvals.answered(pause, action, answer["decision_id"])
+    checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE, approved=approved)
     lines = [line(f"Workflow resumed with decision: {action}", step=pause.step, by=by), *unkept(update or {}, pause.step)]
     if action == sequence.REVISE:
         lines += [line(f"Re-running step: {to} with feedback", step=to), line(f"Revision feedback: {feedback}", step=to)]
     received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": to})
-    resumed = (EventKind.RUN_RESUMED, {"decision": action, "step": to})
-    fields = {"status": PENDING, "due_at": timezone.now(), "queue": queue}
+    resumed = (EventKind.RUN_RESUMED, {"decision": action, "step": to, **({"goes_on_at": at.isoformat()} if at else {})})
+    fields = {"status": PENDING, "due_at": at or timezone.now(), "queue": queue}
     facts = [received, created(checkpoint), resumed, *lines]
     if not commit.write(run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint):
         raise PauseClosed(f"{run.shown_id} no longer waits for an answer")
     ending.note_on_parent(run, f"answered with {action} by {by}")
-    nudge_on_commit(run.pk, queue)
+    nudge_on_commit(run.pk, queue, at=at)
 
 
 def cancel_paused(pause: Pause, *, by: str, answer: dict[str, Any]) -> None:
@@ -371,9 +382,12 @@ def _cancel(run: Run, by: User) -> None:
         nudge_on_commit(run_id, queue)
 
 
-def _after_answer(pause: Pause, state: dict[str, Any], before: dict[str, Any], *, next_step: str, status: CheckpointStatus) -> Checkpoint:
+def _after_answer(
+    pause: Pause, state: dict[str, Any], before: dict[str, Any], *, next_step: str, status: CheckpointStatus, approved: Mapping[str, Any]
+) -> Checkpoint:
     steps = pause.run.frozen.steps
-    kept = {key: value for key, value in pause.checkpoint.metadata.items() if key != "blocking_reason"}
+    gone = {"blocking_reason", approvals.MATERIAL, approvals.KEY}
+    kept = {**{key: value for key, value in pause.checkpoint.metadata.items() if key not in gone}, **approved}
     if pause.phase == BEFORE:
         kept["cleared"] = next_step  # asked about already: the step begins now
     entry = Entry(

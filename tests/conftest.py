@@ -21,8 +21,10 @@ from runs import services as runs
 from runs import shipped
 from runs.engine.advance import advance
 from runs.models import Pause, WorkOrder
-from tests import ledger
-from tests import steps  # registers the test steps
+from tests import (
+    ledger,
+    steps,  # registers the test steps
+)
 from tests.ledger import unguarded as unguarded
 
 ledger.let_flush()

@@ -19,7 +19,7 @@ def let_flush() -> None:
 
     def sql_flush(self: Any, *args: Any, **kwargs: Any) -> list[str]:
         statements = flush(self, *args, **kwargs)
-        opening = f"INSERT INTO checkpoints_guard (opens) VALUES ('{guard.EMPTY}')"  # noqa: S608  # a constant
+        opening = f"INSERT INTO checkpoints_guard (opens) VALUES ('{guard.EMPTY}')"  # a constant
         return [opening, *statements, "DELETE FROM checkpoints_guard"] if statements else []
 
     operations.sql_flush = sql_flush  # type: ignore[method-assign]

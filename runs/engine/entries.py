@@ -11,7 +11,7 @@ from django.utils import timezone
 from checkpoints import codec, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
-from runs.engine import budget
+from runs.engine import approvals, budget
 from runs.engine.context import Held, loop_num
 from runs.engine.facts import CARRIED, Facts, created, line
 from runs.engine.interruptions import SUSPENDED
@@ -57,6 +57,7 @@ def after_step(
             **held.joined,
             **(metadata or {}),
             **({"git": _git(code)} if code else {}),
+            **({"skipped": sorted({*kept.get("skipped", ()), step})} if held.passing_over else {}),
             "loops": {**kept.get("loops", {}), **({step: number} if counts else {})},
             "outputs": {key: state[key] for key in OUTPUTS if key in state},
         },
@@ -142,7 +143,9 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
     """The pause that a step opens."""
     shown = kept_report(outcome.report)
     asked = schemas.check_inputs(outcome.required_inputs) if outcome.required_inputs else {}
-    bound = [shown["content"], shown["patch"], shown["facts"], *([asked] if asked else [])]
+    material = checkpoint.metadata.get(approvals.MATERIAL)
+    read = [shown["content"], shown["patch"]] if material is None else [{"material": material}]
+    bound = [*read, shown["facts"], *([asked] if asked else [])]
     return Pause(
         run=held.run,
         checkpoint=checkpoint,

@@ -111,7 +111,7 @@ def test_a_row_is_not_replaced_by_sqlite_s_own_words(chain):
 
 
 @pytest.mark.skipif("connection.vendor != 'postgresql'")
-def test_a_table_is_not_truncated(chain):
+def test_a_table_is_not_truncated(db):
     with pytest.raises(IntegrityError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("TRUNCATE hitl_decision CASCADE")
 
@@ -260,7 +260,13 @@ def test_what_is_wrong_is_told_as_json_too(chain):
     told = json.loads(out)
     assert (code, told["ok"], told["checked"]["decisions"]) == (1, False, 4)
     assert told["breaches"] == [
-        {"code": "evidence_missing", "ledger": chain[0].ledger_id, "position": 1, "id": chain[0].shown_id, "words": "What the reviewer was shown is gone."}
+        {
+            "code": "evidence_missing",
+            "ledger": chain[0].ledger_id,
+            "position": 1,
+            "id": chain[0].shown_id,
+            "words": "What the reviewer was shown is gone.",
+        }
     ]
 
 

@@ -26,7 +26,9 @@ class Command(BaseCommand):
             for breach in check.breaches():
                 found.append(breach)
                 if not options["json"]:
-                    self.stdout.write(" ".join(filter(None, [breach.code, breach.ledger, self._place(breach.position), breach.id])) + f": {breach.words}")
+                    self.stdout.write(
+                        " ".join(filter(None, [breach.code, breach.ledger, self._place(breach.position), breach.id])) + f": {breach.words}"
+                    )
         except BadAnchor as error:
             raise CommandError(str(error)) from error
         if options["json"]:
