@@ -14,7 +14,9 @@ from django.contrib.auth.admin import UserAdmin as BaseUserAdmin
 from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
@@ -158,7 +160,7 @@ class DecisionAdmin(ReadOnlyAdmin):
     list_select_related = ("decided_by",)
     fields = (
         "shown", "pause_link", "action", "feedback", "decided_by", "decided_at", "via", "revision", "content_digest", "ledger_place",
-        "previous", "digest", "digest_check",
+        "previous", "digest", "digest_check", "evidence", "goes_on_at", "undoes", "receipt",
     )  # fmt: skip
 
     @display(description="answer", label={"approve": "success", "revise": "warning", "cancel": "danger"})
@@ -172,6 +174,10 @@ class DecisionAdmin(ReadOnlyAdmin):
     @display(description="place in the ledger")
     def ledger_place(self, decision: Decision) -> str:
         return f"{decision.ledger_id} #{decision.position}"
+
+    @display(description="receipt")
+    def receipt(self, decision: Decision) -> SafeString:
+        return format_html('<a href="{}">Open</a>', reverse("hitl:receipt", args=[decision.pk]))
 
     @display(description="digest check")
     def digest_check(self, decision: Decision) -> str:

@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from hitl import api, api_checkpoints, api_portable, api_threads
+from hitl import api, api_checkpoints, api_ledger, api_portable, api_threads
 
 urlpatterns = [
     path("work-orders/<wo:order_id>", api.WorkOrderDetail.as_view()),
@@ -34,5 +34,8 @@ urlpatterns = [
     path("pauses", api.Pauses.as_view()),
     path("pauses/<pse:pause_id>", api.PauseDetail.as_view()),
     path("pauses/<pse:pause_id>/decisions", api.Decisions.as_view()),
+    path("decisions/<dec:decision_id>", api_ledger.DecisionDetail.as_view()),
+    path("decisions/<dec:decision_id>/undo", api_ledger.DecisionUndo.as_view()),
+    path("ledger", api_ledger.LedgerExport.as_view()),
     re_path("", api.NoSuchRoute.as_view()),
 ]

@@ -246,7 +246,7 @@ def decided_on_other_content(before: dt.datetime) -> Broken:
     return Decision.objects.filter(erasure=None).exclude(**asked).only("pk")
 
 
-def approved_by_nobody(before: dt.datetime) -> Broken:
+def approved_by_nobody(before: dt.datetime) -> Iterator[Checkpoint]:
     """What a thread's head carries as approved (`runs.engine.approvals`), against the ledger: its answer, and for what it was given."""
     heads = Checkpoint.objects.filter(pk__in=Thread.objects.filter(imported=None, head__graph=None).values("head")).only("metadata")
     for head in heads.iterator(chunk_size=500):

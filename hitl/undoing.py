@@ -10,8 +10,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from checkpoints.models import Thread
-from hitl import services
+from hitl import receipts, services
 from hitl.models import UNDO, Decision, Via
 from runs import taking_back
 from runs.models import Run
@@ -33,7 +32,7 @@ def undo(decision_id: uuid.UUID, *, by: User, via: Via) -> Decision:
         NotYours: somebody else gave the answer; nothing written.
         TooLate: the run has gone on with it, or it was taken back already; nothing written.
     """
-    decision = find(decision_id, by=by)
+    decision = receipts.find(decision_id, by=by)
     if why_not := _why_not(decision, by):
         raise NotYours(why_not)
     if decision.goes_on_at is None or decision.pause is None:
@@ -41,24 +40,6 @@ def undo(decision_id: uuid.UUID, *, by: User, via: Via) -> Decision:
     if hasattr(decision, "undone_by"):
         raise TooLate(f"{_name(decision.undone_by.decided_by)} took this answer back already.")
     return _undo(decision, until=decision.goes_on_at, by=by, via=via)
-
-
-def find(decision_id: uuid.UUID, *, by: User) -> Decision:
-    """A decision that this person may see; raises NotFound."""
-    related = (
-        "decided_by",
-        "erasure",
-        "undone_by__decided_by",
-        "pause__run__thread",
-        "pause__run__work_order",
-        "pause__run__parent",
-        "pause__checkpoint",
-    )
-    visible = Decision.objects.filter(pause__run__thread__in=Thread.objects.visible_to(by)).select_related(*related)
-    found = visible.filter(pk=decision_id).first()
-    if found is None:
-        raise services.NotFound("There is no such decision.")
-    return found
 
 
 def _why_not(decision: Decision, user: User) -> str:

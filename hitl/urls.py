@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from hitl.views import checkpoints, inbox, orders, pauses, threads
+from hitl.views import checkpoints, decisions, inbox, orders, pauses, threads
 
 app_name = "hitl"
 urlpatterns = [
@@ -23,6 +23,8 @@ urlpatterns = [
     path("checkpoints/compare", checkpoints.compare, name="compare"),
     path("checkpoints/<ckpt:checkpoint_id>/", checkpoints.checkpoint, name="checkpoint"),
     path("checkpoints/<ckpt:checkpoint_id>/resume", checkpoints.checkpoint_resume, name="checkpoint_resume"),
+    path("decisions/<dec:decision_id>/", decisions.receipt, name="receipt"),
+    path("decisions/<dec:decision_id>/undo", decisions.undo, name="undo"),
     path("pauses/<pse:pause_id>/decide", pauses.decide, name="decide"),
     path("pauses/<pse:pause_id>/cancel", pauses.pause_cancel, name="pause_cancel"),
     path("pauses/<pse:pause_id>/changes", pauses.pause_changes, name="pause_changes"),

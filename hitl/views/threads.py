@@ -17,7 +17,7 @@ from django.views.decorators.http import condition, require_http_methods, requir
 
 from checkpoints import ids, reducers, store
 from checkpoints.models import Checkpoint, Thread
-from hitl import services
+from hitl import services, undoing
 from hitl import threads as doors
 from hitl.forms import MessageForm, ThreadForm
 from hitl.models import Via
@@ -177,6 +177,7 @@ def page_of(thread: Thread, *, wanted: str = "", message: MessageForm | None = N
         **family.story_of(thread.pk),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
+        "undo": None if pauses else undoing.waiting([run, *below], now=timezone.now()),
         "said": _said(state),
         "runs": list(Run.objects.filter(thread=thread).select_related("definition").order_by("-id")[:RUNS]),
         "message": message or MessageForm(first=run is None),
