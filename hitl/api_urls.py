@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from hitl import api, api_checkpoints, api_ledger, api_portable, api_threads
+from hitl import api, api_bulk, api_checkpoints, api_ledger, api_portable, api_threads
 
 urlpatterns = [
     path("work-orders/<wo:order_id>", api.WorkOrderDetail.as_view()),
@@ -32,6 +32,7 @@ urlpatterns = [
     path("checkpoints/<ckpt:checkpoint_id>/events", api_checkpoints.CheckpointEvents.as_view()),
     path("checkpoints/<ckpt:checkpoint_id>/fork", api.Fork.as_view()),
     path("pauses", api.Pauses.as_view()),
+    path("pauses/bulk", api_bulk.Bulk.as_view()),
     path("pauses/<pse:pause_id>", api.PauseDetail.as_view()),
     path("pauses/<pse:pause_id>/decisions", api.Decisions.as_view()),
     path("decisions/<dec:decision_id>", api_ledger.DecisionDetail.as_view()),

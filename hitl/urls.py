@@ -2,11 +2,12 @@
 
 from django.urls import path
 
-from hitl.views import checkpoints, decisions, inbox, orders, pauses, threads
+from hitl.views import bulk, checkpoints, decisions, inbox, orders, pauses, threads
 
 app_name = "hitl"
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
+    path("several", bulk.several, name="bulk"),
     path("work-orders/", orders.order_list, name="orders"),
     path("work-orders/new", orders.order_new, name="order_new"),
     path("work-orders/<wo:order_id>/", orders.order, name="order"),

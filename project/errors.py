@@ -15,6 +15,7 @@ from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
 from hitl import revisions, services
 from hitl.api_ledger import FormatUnknown
+from hitl.bulk import BulkInvalid
 from hitl.erasure import CannotErase
 from hitl.undoing import NotYours
 from runs.definitions import TemplateInvalid, TemplateNotFound
@@ -55,6 +56,7 @@ STATUS: dict[type[Exception], int] = {
     TooLate: 409,
     NotYours: 403,
     FormatUnknown: 400,
+    BulkInvalid: 422,
     StoreUnavailable: 503,
 }
 

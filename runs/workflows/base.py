@@ -55,7 +55,7 @@ class Report:
     facts: Mapping[str, str | int] = field(default_factory=dict)
     """Short label → value pairs above the content, in this order."""
     effects: Sequence[str] = ()
-    """What approving will do outside this run, one sentence each ("Pushes waystation/wo_1 to origin.")."""
+    """What approving will do outside this run, and whether that can be undone: see `effect`."""
     material: Any = None
     """The JSON value that counts: what is done later must be done for just this (`Context.require_approval`). An answer is bound to it and
     the facts, so other words around it are no other content. None: content, patch and facts all count, and nothing is compared later."""
@@ -181,6 +181,11 @@ class Order:
     """The repository's own check, an argument list that an operator wrote; empty when there is none."""
     author: str = "Waystation <waystation@localhost>"
     """Git author and committer of the run's commits, `Name <mail>`."""
+
+
+def effect(what: str, *, undo: str = "") -> str:
+    """A sentence for `Report.effects`: what is done, and how it can be undone afterwards, if it can."""
+    return f"{what} {f'To undo that: {undo}' if undo else 'That cannot be undone.'}"
 
 
 class RequireApproval(Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, cast
 
-from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed, effect, step
 from runs.workflows.tidy_plan import Baseline, Plan, Rule, code, count, fixing, plain, quoted, render
 from runs.workflows.tidy_planning import check_scope, make_plan
 from runs.workflows.tidy_report import Fixed, Row, cut_patch, execution, read_numstat, subject, verdict
@@ -219,7 +219,9 @@ def review(state: State, context: Context) -> Outcome:
         details.append(detail)
     passed = all(row["passed"] for row in rows)
     context.log("The result holds" if passed else "The result does not hold", level="info" if passed else "warning")
-    pushes = [f"Pushes {context.order.branch} to {context.order.repository_url}."] if context.order.input.get("push") else []
+    branch = context.order.branch
+    push = effect(f"Pushes {branch} to {context.order.repository_url}.", undo="delete the branch there; no other branch is touched.")
+    pushes = [push] if context.order.input.get("push") else []
     facts = {"Verdict": "✓ holds" if passed else "✗ does not hold", "Head": before["execution"]["head"][:10]}
     material = {"head": before["execution"]["head"]}
     report = Report(content=verdict(rows, details=details), facts=facts, effects=pushes, material=material)
