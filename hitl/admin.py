@@ -28,7 +28,7 @@ from checkpoints.store import CheckpointDamaged
 from hitl import admin_erasure as admin_erasure  # registers
 from hitl import admin_forensics as admin_forensics
 from hitl import services
-from hitl.models import ApiToken, Decision, Import, Ledger, Via
+from hitl.models import Anchor, ApiToken, Decision, Import, Ledger, Via
 from runs import services as runs
 from runs.admin import PauseRows, RunRows, WorkOrderRows
 from runs.models import Pause, Run, WorkOrder
@@ -212,6 +212,14 @@ class LedgerAdmin(ReadOnlyAdmin):
     search_fields = ("name",)
     list_display = ("name", "length", "tip")
     fields = ("name", "length", "tip")
+
+
+@admin.register(Anchor)
+class AnchorAdmin(ReadOnlyAdmin):
+    search_fields = ("ledger__name",)
+    search_help_text = "A ledger's name"
+    list_display = ("ledger_id", "day", "position", "tip")
+    fields = ("ledger_id", "day", "position", "tip", "previous", "digest")
 
 
 @admin.register(ApiToken)
