@@ -14,8 +14,11 @@ from runs import definitions
 from runs import services as runs
 from runs.models import Pause
 from runs.workflows import base
+from runs.workflows import invoice_samples as samples
 from runs.workflows.base import Context, Done, Go, Report
+from tests.booking import House
 from tests.conftest import drive, fresh, head_of, pause_of
+from tests.runs.repositories import UNTIDY, make_repository
 
 pytestmark = pytest.mark.django_db
 
@@ -141,3 +144,38 @@ def test_only_what_is_material_is_bound(sending, ben):
 
 def test_a_step_called_outside_the_engine_needs_no_approval():
     assert Context.require_approval("anything", {"at": "all"}) is None
+
+
+def after(order, node, next_step):
+    """The state and key of the answer's checkpoint between two steps."""
+    found = Checkpoint.objects.filter(thread=order.thread_id, node_id=node, next_step=next_step).latest("id")
+    return found, copy.deepcopy(dict(store.load(found)))
+
+
+def test_tidy_executes_no_other_plan_than_the_approved_one(templates, tmp_path, ana):
+    """F5: also where a fork starts behind the approval with a plan that takes in more."""
+    origin = make_repository(tmp_path / "origin", UNTIDY)
+    order = drive(runs.submit("repo-tidy", by=ana, repository_url=str(origin)))
+    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.cancel_order(order.pk, by=ana, via=Via.PAGE)
+    answered, state = after(order, "planning", "execute")
+    state["plan"]["rules"][0]["files"].append("secrets.py")
+    runs.fork(answered.pk, by=ana, reason="more", state=state)
+    assert outcome(drive(order)) == ("failed", "content_changed")
+    runs.fork(answered.pk, by=ana, reason="the approved one")
+    assert drive(order).phase == "awaiting_implementation_review"
+
+
+def test_smart_booking_posts_no_other_invoice_than_the_one_that_was_decided_about(make_order, settings, tmp_path, ana):
+    """F5, S3-51."""
+    settings.WAYSTATION_SHARED, settings.WAYSTATION_FILES = tmp_path / "shared", [tmp_path / "inbox"]
+    house = House(make_order, tmp_path, ana)
+    order = house.book(samples.without_vat_id())
+    data = {"BT-31": "ATU12345675", "BT-84": samples.STEEL_IBAN}
+    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE, payload=data)
+    services.cancel_order(order.pk, by=ana, via=Via.PAGE)
+    answered, state = after(order, "decide", "decide")
+    runs.fork(answered.pk, by=ana, reason="another file", state={**state, "document": "0" * 64})
+    assert (outcome(drive(order)), len(house.ledger())) == (("failed", "content_changed"), 0)
+    runs.fork(answered.pk, by=ana, reason="the file that was read")
+    assert (outcome(drive(order)), len(house.ledger())) == (("completed", ""), 3)
