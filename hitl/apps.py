@@ -1,5 +1,5 @@
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
+from django.db.models.signals import post_migrate, pre_migrate
 
 
 class HitlConfig(AppConfig):
@@ -13,4 +13,5 @@ class HitlConfig(AppConfig):
         from runs import keeping
 
         keeping.ABOVE.extend((imported_patches, evidence.kept))
+        pre_migrate.connect(guards.take_off, sender=self)
         post_migrate.connect(guards.install, sender=self)

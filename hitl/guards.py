@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from django.apps import apps as current
+from django.apps.registry import Apps
+from django.db.models import Model
 
 from checkpoints import guard
 from checkpoints.guard import Guard
@@ -35,6 +40,21 @@ def _erasing() -> str:
     return " AND ".join(['OLD."erasure_id" IS NULL AND NEW."erasure_id" IS NOT NULL', *empty, "{same}"])
 
 
-def install(**_: Any) -> None:
-    """After each migration."""
-    guard.install(guards())
+def take_off(*, plan: Sequence[Any] = (), **_: Any) -> None:
+    """Before migrations: they may rewrite rows, and SQLite does not drop a column that a trigger names."""
+    if plan:
+        guard.remove()
+
+
+def install(*, apps: Apps = current, **_: Any) -> None:
+    """After each `migrate`, unless it ended at older tables than these models'."""
+    wanted = guards()
+    if all(_columns(apps, one.model) == _columns(current, one.model) for one in wanted):
+        guard.install(wanted)
+
+
+def _columns(apps: Apps, model: type[Model]) -> set[str | None]:
+    try:
+        return {field.column for field in apps.get_model(model._meta.label)._meta.concrete_fields}
+    except LookupError:
+        return set()

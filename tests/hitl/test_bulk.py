@@ -125,10 +125,11 @@ def test_only_plain_answers_are_given_so(waiting, page, ben):
 
 def test_a_program_gets_a_result_for_each(waiting, make_order, risky, api, ana, zoe):
     high = drive(make_order(risky("dangerous", risk="high")))
+    pause_of_first = pause_of(waiting[0])
     pauses = [{"pause_id": pause_of(order).shown_id, "revision": 1} for order in (*waiting, high)]
     told = api(ana).post("/api/v1/pauses/bulk", {"decision": "approve", "pauses": pauses}, format="json").json()
     assert (told["decided"], [one["code"] for one in told["results"]]) == (2, ["", "", "not_in_bulk"])
-    assert told["results"][0]["decision_id"] == Decision.objects.get(pause_id=ids.parse("pse", pauses[0]["pause_id"])).shown_id
+    assert told["results"][0]["decision_id"] == Decision.objects.get(pause=pause_of_first).shown_id
     blind = api(zoe).post("/api/v1/pauses/bulk", {"decision": "approve", "pauses": pauses}, format="json").json()
     assert [one["code"] for one in blind["results"]] == ["not_found"] * 3
     for bad in ({"decision": "revise", "pauses": pauses}, {"decision": "approve", "pauses": [{"pause_id": "x", "revision": 1}]}):

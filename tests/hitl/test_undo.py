@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
+from functools import partial
 
 import pytest
 from django.contrib.auth.models import User
@@ -60,7 +62,7 @@ def whole():
 
 
 def status(order):
-    return Run.objects.get(pk=fresh(order).latest_run_id).status
+    return str(Run.objects.values_list("status", flat=True).get(work_order=order))
 
 
 def test_the_run_waits_until_the_time_is_up(asked, ana, later):
@@ -179,7 +181,7 @@ def test_an_approval_that_was_taken_back_approves_nothing(asked, ana):
 def test_the_process_that_decided_looks_again_at_the_end(asked, ana, committing, monkeypatch):
     """A hint only: the sweep finds the run without it."""
     started, sent = [], []
-    monkeypatch.setattr(tasks.threading.Timer, "start", lambda timer: started.append(timer))
+    monkeypatch.setattr(threading.Timer, "start", lambda timer: started.append(timer))
     monkeypatch.setattr(tasks, "send", lambda run_id, queue: sent.append(run_id))
     with committing():
         approve(asked, ana)
@@ -200,14 +202,12 @@ def test_of_undo_and_going_on_exactly_one_happens(templates, make_order, ana, la
     early = timezone.now
     for _ in range(10):
         order = drive(make_order("patient"))
+        pause_run = pause_of(order).run_id
         decision = approve(order, ana)
         with monkeypatch.context() as clock:
             clock.setattr(taking_back, "timezone", type("Clock", (), {"now": staticmethod(early)}))
             later(SECONDS + 1)
-            undone, _ = at_once(
-                lambda decision=decision: undoing.undo(decision.pk, by=ana, via=Via.PAGE),
-                lambda order=order: advance(order.latest_run_id, budget=60),
-            )
+            undone, _ = at_once(partial(undoing.undo, decision.pk, by=ana, via=Via.PAGE), partial(advance, pause_run, budget=60))
         paused = pause_of(order)
         if isinstance(undone, Decision):
             assert (paused.step, Pause.objects.filter(run=paused.run).count()) == ("planning", 2)
