@@ -82,7 +82,7 @@ def another(decision, name, zoe) -> Any:
     match field:
         case models.ForeignKey():
             found = {"pause": Pause, "undoes": Decision, "ledger": Ledger}.get(name)
-            if name == "decided_by":
+            if name in {"decided_by", "on_behalf_of"}:
                 return zoe
             if name == "ledger":
                 return Ledger.objects.get_or_create(name="user:9")[0]
