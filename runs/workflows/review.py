@@ -134,6 +134,9 @@ def check(given: Any) -> Review:
         raise ReviewInvalid("deadline.zone", f"There is no time zone {zone!r}; name one as Europe/Berlin.")
     if deadline.get("outcome") == "escalate" and not review.get("escalation"):
         raise ReviewInvalid("deadline.outcome", "There is nobody to escalate to: name an escalation.")
+    reviewers = review.get("reviewers", {})
+    if reviewers.get("users") and not reviewers.get("groups") and len(reviewers["users"]) < review.get("quorum", 1):
+        raise ReviewInvalid("quorum", f"Only {len(reviewers['users'])} may answer, so {review['quorum']} will never have approved.")
     if review.get("link_answers") and review.get("risk") != "low":
         raise ReviewInvalid("link_answers", "Only a question of low risk may be answered from a link without a login.")
     return review

@@ -120,5 +120,5 @@ def test_pages_and_api_claim_and_release(paused, ana, ben):
 
 
 def test_half_a_claim_cannot_be_kept(paused, ana):
-    with pytest.raises(IntegrityError, match="pause_claim_is_whole|CHECK constraint failed"), transaction.atomic():
+    with pytest.raises(IntegrityError, match=r"pause_claim_is_whole|CHECK constraint failed"), transaction.atomic():
         Pause.objects.update(claimed_by=ana)
