@@ -20,9 +20,11 @@ from hitl import policy, services, sight
 from hitl.api_policy import ReviewOut, VotedOut, review_of, voted
 from hitl.api_threads import RunOut
 from hitl.models import Decision, Via, Vote
+from runs import due
 from runs import services as runs
 from runs.api import NewestFirst, WorkOrderOut, user_of
 from runs.models import Pause, WorkOrder
+from runs.workflows.review import OUTCOMES
 from runs.workflows.sequence import CANCEL
 
 
@@ -54,6 +56,14 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     patch = serializers.SerializerMethodField(help_text="The unified diff under review; null where there is none.")
     created_at = serializers.DateTimeField(source="opened_at")
     updated_at = serializers.SerializerMethodField()
+    deadline_at = serializers.DateTimeField(allow_null=True, help_text="When the template's rules answer; null where there is no deadline.")
+    deadline_outcome = serializers.SerializerMethodField(help_text="What they do then, as things stand; null where there is no deadline.")
+    extendable_until = serializers.DateTimeField(allow_null=True, help_text="How far the deadline may be moved.")
+    next_deadline = serializers.SerializerMethodField(
+        help_text="When a reminder, an escalation or the deadline comes next; null where none."
+    )
+    reminders = serializers.SerializerMethodField(help_text="When those who may answer are reminded.")
+    stage = serializers.IntegerField(help_text="How many stages of the escalation have been reached.")
 
     class Meta:
         model = Pause
@@ -62,6 +72,7 @@ class PauseOut(serializers.ModelSerializer[Pause]):
             "revision", "max_revisions", "content_digest", "answers", "required_inputs", "known", "bare", "attempts",
             "refined", "review", "edited_content", "status", "state", "pause_timestamp", "resume_timestamp",
             "user_decision", "user_feedback", "decided_by", "created_at", "updated_at",
+            "deadline_at", "deadline_outcome", "extendable_until", "next_deadline", "reminders", "stage",
         ]  # fmt: skip
 
     @extend_schema_field(OpenApiTypes.STR)
@@ -84,7 +95,20 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     @extend_schema_field(OpenApiTypes.STR)
     def get_decided_by(self, pause: Pause) -> str | None:
         decision = _decision(pause)
-        return decision.decided_by.get_username() if decision else None
+        return decision.decided_by.get_username() if decision and decision.decided_by else None
+
+    @extend_schema_field(serializers.ChoiceField([*OUTCOMES], allow_null=True))
+    def get_deadline_outcome(self, pause: Pause) -> str | None:
+        return due.outcome_of(pause) or None
+
+    @extend_schema_field(OpenApiTypes.DATETIME)
+    def get_next_deadline(self, pause: Pause) -> str | None:
+        at = due.next_at(pause.timing) if pause.status == "open" else None
+        return at.isoformat() if at else None
+
+    @extend_schema_field(serializers.ListField(child=serializers.DateTimeField()))
+    def get_reminders(self, pause: Pause) -> list[str]:
+        return [at.isoformat() for at in due.reminders(pause)]
 
     @extend_schema_field(serializers.ChoiceField(["active", "resolved"]))
     def get_status(self, pause: Pause) -> str:
@@ -147,7 +171,9 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
     id = serializers.CharField(source="shown_id")
     pause_id = serializers.CharField(source="pause.shown_id")
     input = serializers.DictField(source="payload", allow_null=True, help_text="The data that came with the answer; null where none did.")
-    decided_by = serializers.CharField(source="decided_by.username")
+    decided_by = serializers.CharField(
+        source="decided_by.username", default=None, allow_null=True, help_text="Null where the template's rules answered."
+    )
     on_behalf_of = serializers.CharField(
         source="on_behalf_of.username", default=None, allow_null=True, help_text="For whom, by a delegation; null for themselves."
     )

@@ -130,6 +130,7 @@ class RunOut(serializers.ModelSerializer[Run]):
             "revision": pause.revision,
             "answers": [*pause.ways, "cancel"],
             "created_at": pause.opened_at,
+            "deadline_at": pause.deadline_at,
         }
 
 

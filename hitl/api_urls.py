@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from hitl import api, api_checkpoints, api_policy, api_portable, api_threads
+from hitl import api, api_checkpoints, api_policy, api_portable, api_postponing, api_threads
 
 urlpatterns = [
     path("work-orders/<wo:order_id>", api.WorkOrderDetail.as_view()),
@@ -36,5 +36,7 @@ urlpatterns = [
     path("pauses/<pse:pause_id>/claim", api_policy.Claim.as_view()),
     path("pauses/<pse:pause_id>/release", api_policy.Release.as_view()),
     path("pauses/<pse:pause_id>/decisions", api.Decisions.as_view()),
+    path("pauses/<pse:pause_id>/extend", api_postponing.PauseExtend.as_view()),
+    path("pauses/<pse:pause_id>/snooze", api_postponing.PauseSnooze.as_view()),
     re_path("", api.NoSuchRoute.as_view()),
 ]

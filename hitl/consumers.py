@@ -14,7 +14,7 @@ from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.contrib.auth.models import User
 
 from checkpoints import live
-from hitl import policy, sight
+from hitl import postponing, sight
 from hitl.authentication import person_of
 from hitl.hub import cursor, hub, in_database_thread
 
@@ -36,7 +36,7 @@ def sees_thread(user: User, thread_id: uuid.UUID) -> bool:
 
 @in_database_thread
 def waiting(user: User) -> int:
-    return policy.waiting_for(user).count()
+    return postponing.inbox(user).count()
 
 
 class Pumping(AsyncJsonWebsocketConsumer):

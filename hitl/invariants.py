@@ -19,13 +19,13 @@ from checkpoints.keeping import steps_done
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
 from hitl.models import Decision, Import, Ledger, Via, Vote
 from runs.models import Pause, Run, WorkOrder
-from runs.states import CANCELLED, COMPLETED, ENDED, LIVE, PAUSED, PENDING, RUNNING, PauseStatus
+from runs.states import CANCELLED, COMPLETED, ENDED, EXPIRED, LIVE, PAUSED, PENDING, RUNNING, PauseStatus
 from runs.workflows.sequence import CANCEL, REVISE
 
 SHOWN = 20
 LATE = dt.timedelta(seconds=60)
 
-ENDS = (EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED)
+ENDS = (EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED, EventKind.RUN_EXPIRED)
 WORK = (EventKind.STEP_STARTED, EventKind.STEP_COMPLETED, EventKind.TOOL_CALL_STARTED, EventKind.TOOL_CALL_COMPLETED)
 
 Broken = QuerySet[Any] | Iterator[Any]
@@ -124,7 +124,7 @@ def approved_by_asker(before: dt.datetime) -> Broken:
     return forbidden.filter(asked | through).only("pk")
 
 
-def vote_rewritten(before: dt.datetime) -> Broken:
+def vote_rewritten(before: dt.datetime) -> Iterator[Any]:
     """A vote that is not as it was written, and a decision that names others than there are."""
     yield from (vote for vote in Vote.objects.iterator(chunk_size=2000) if vote.digest != vote.compute_digest())
     decisions = Decision.objects.filter(erasure=None).exclude(votes=[])
@@ -249,7 +249,8 @@ def _went_on(status: CheckpointStatus) -> QuerySet[Checkpoint]:
 def went_on_unasked(before: dt.datetime) -> Broken:
     approved = Decision.objects.filter(pause__checkpoint=OuterRef("parent")).exclude(action=CANCEL)
     after = _went_on(CheckpointStatus.PENDING_INPUT).exclude(status=CheckpointStatus.CANCELLED)
-    return after.filter(~Exists(approved)).only("pk")
+    expired = Run.objects.filter(pk=OuterRef("run_id"), status=EXPIRED)  # its last checkpoint says so, and is a failure
+    return after.filter(~Exists(approved)).exclude(Exists(expired), status=CheckpointStatus.FAILED).only("pk")
 
 
 def went_on_cancelled(before: dt.datetime) -> Broken:
@@ -263,7 +264,7 @@ def _later(*kinds: EventKind) -> QuerySet[Event]:
 
 
 def worked_while_paused(before: dt.datetime) -> Broken:
-    following = Subquery(_later(EventKind.RUN_RESUMED, EventKind.RUN_CANCELLED, *WORK).values("kind")[:1])
+    following = Subquery(_later(EventKind.RUN_RESUMED, EventKind.RUN_CANCELLED, EventKind.RUN_EXPIRED, *WORK).values("kind")[:1])
     paused = _made_here(Event.objects.filter(kind=EventKind.RUN_PAUSED), "at")
     unasked = paused.annotate(following=following).filter(following__in=WORK)
     return Run.objects.filter(pk__in=unasked.values("run_id")).only("pk")
@@ -288,6 +289,45 @@ def decided_on_other_content(before: dt.datetime) -> Broken:
 
 def lease_without_work(before: dt.datetime) -> Broken:
     return Run.objects.exclude(status=RUNNING).filter(Q(lease_until__isnull=False) | ~Q(lease_owner="")).only("pk")
+
+
+# P8: deadlines act once, never early, at most one sweep late; expired is not rejected
+
+
+def deadline_not_met(before: dt.datetime) -> Broken:
+    return Pause.objects.due(now=before).only("pk")
+
+
+def deadline_missing(before: dt.datetime) -> Broken:
+    """One whose calendar was gone when it opened: see `runs.due`."""
+    without = Pause.objects.open().filter(deadline_at=None).exclude(review={}).only("pk", "review")
+    return (pause for pause in without.iterator(chunk_size=2000) if pause.review.get("deadline"))
+
+
+def expired_early(before: dt.datetime) -> Broken:
+    return Pause.objects.filter(Q(deadline_at=None) | Q(closed_at__lt=F("deadline_at")), status=PauseStatus.EXPIRED).only("pk")
+
+
+def expired_and_its_run_did_not(before: dt.datetime) -> Broken:
+    return Pause.objects.filter(status=PauseStatus.EXPIRED).exclude(run__status=EXPIRED).only("pk")
+
+
+def expired_without_its_question(before: dt.datetime) -> Broken:
+    unanswered = Pause.objects.filter(run=OuterRef("pk"), status=PauseStatus.EXPIRED)
+    return Run.objects.filter(~Exists(unanswered), status=EXPIRED).only("pk")
+
+
+def decided_by_silence(before: dt.datetime) -> Broken:
+    """The rules decide what they say, when they say it."""
+    decisions = Decision.objects.filter(via=Via.POLICY, erasure=None).select_related("pause")
+    return (decision for decision in decisions.iterator(chunk_size=2000) if not _is_due(decision))
+
+
+def _is_due(decision: Decision) -> bool:
+    pause = decision.pause
+    if pause is None or pause.deadline_at is None or decision.decided_at < pause.deadline_at:
+        return False
+    return bool(pause.review.get("deadline", {}).get("outcome") == decision.action)
 
 
 # P9: a client misses nothing and sees nothing twice
@@ -379,6 +419,12 @@ INVARIANTS: tuple[Invariant, ...] = (
         "decided_on_other_content", "P6", "A decision names the revision and the content that were asked about.", decided_on_other_content
     ),
     Invariant("lease_without_work", "P7", "Only a run at work holds a lease.", lease_without_work),
+    Invariant("deadline_not_met", "P8", "What is due acts within a sweep.", deadline_not_met),
+    Invariant("deadline_missing", "P8", "An open question whose rules name a deadline has one.", deadline_missing),
+    Invariant("expired_early", "P8", "Nothing expires before its deadline.", expired_early),
+    Invariant("expired_and_its_run_did_not", "P8", "The run of an expired question has expired.", expired_and_its_run_did_not),
+    Invariant("expired_without_its_question", "P8", "An expired run has its expired question.", expired_without_its_question),
+    Invariant("decided_by_silence", "P8", "The rules decide only what they name, and not before the deadline.", decided_by_silence),
     Invariant("log_with_gaps", "P9", "A thread's log holds each number from its first that is kept to its last, once.", log_with_gaps),
     Invariant("step_untold", "P9", "Each result of a step has its event.", step_untold),
     Invariant("ledger_tip_is_another", "P11", "A ledger's tip is the digest of its newest decision.", ledger_tip_is_another),

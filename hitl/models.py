@@ -46,6 +46,10 @@ class Via(models.TextChoices):
     """Nobody: the template's rules, at the deadline."""
 
 
+NOBODY = "the template's rules"
+"""Who decided where nobody did."""
+
+
 class Erasure(ids.Shown, models.Model):
     """That a thread was erased: when, by whom and why; and the decisions that lost what they said with it. Append-only."""
 
@@ -85,7 +89,9 @@ class Decision(ids.Shown, models.Model):
     feedback = SealedTextField(blank=True)
     payload = SealedJsonField(null=True, help_text="The data that came along; null where none did.")
     edited_content = SealedTextField(blank=True, help_text="The content as it was approved, where that is not as it was shown.")
-    decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="decisions")
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="decisions", help_text="Nobody where the rules answered."
+    )
     on_behalf_of = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", help_text="For whom it was given, by a delegation."
     )
@@ -108,11 +114,26 @@ class Decision(ids.Shown, models.Model):
                 name="decision_says_nothing_if_erased",
             ),
             models.UniqueConstraint(fields=["ledger", "position"], name="decision_position_once"),
+            models.CheckConstraint(
+                condition=Q(via=Via.POLICY, decided_by__isnull=True) | (~Q(via=Via.POLICY) & Q(decided_by__isnull=False)),
+                name="decision_by_nobody_only_by_policy",
+            ),
         ]
         indexes = [models.Index(fields=["decided_by", "-id"], name="decision_by_person")]  # a person's history
 
     def __str__(self) -> str:
-        return f"{self.action} by {self.decided_by}"
+        return f"{self.action} by {self.decided_by or NOBODY}"
+
+    @property
+    def name(self) -> str:
+        """The name of who decided, for people."""
+        return self.decided_by.get_full_name() or self.decided_by.get_username() if self.decided_by else NOBODY
+
+    @property
+    def who(self) -> str:
+        """The same, with the one on whose behalf it was."""
+        other = self.on_behalf_of
+        return f"{self.name} for {other.get_full_name() or other.get_username()}" if other else self.name
 
     def compute_digest(self) -> str:
         """The digest that this row must carry; one of an erased thread cannot be computed any more (see `intact`)."""
@@ -222,6 +243,20 @@ class Delegation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.to_user} for {self.from_user}"
+
+
+class Snooze(models.Model):
+    """A person wants a question out of the own inbox until then. It moves no deadline."""
+
+    pause = models.ForeignKey(Pause, models.CASCADE, related_name="snoozes", db_index=False)  # the constraint below has one
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    until = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["pause", "person"], name="snooze_one_per_person")]
+
+    def __str__(self) -> str:
+        return f"until {self.until:%Y-%m-%d %H:%M}"
 
 
 class Import(models.Model):

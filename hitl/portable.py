@@ -88,7 +88,7 @@ def _decision(decision: Decision) -> Document:
         "id": decision.shown_id,
         "pause_id": ids.show(Pause.PREFIX, decision.pause_id) if decision.pause_id else None,
         **{name: portable.opened(decision, name) for name in DECISION},
-        "decided_by": decision.decided_by.get_username(),
+        "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
         "on_behalf_of": decision.on_behalf_of.get_username() if decision.on_behalf_of else None,
         "decided_at": decision.decided_at.isoformat(),
         "ledger": {"name": decision.ledger_id, **{name: getattr(decision, name) for name in ("position", "previous", "digest")}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.formats import date_format
 
@@ -24,7 +25,7 @@ from runs import services as runs
 from runs.engine.facts import asked
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.services import PauseClosed
-from runs.states import LIVE, PauseStatus
+from runs.states import LIVE, FailureCode, PauseStatus
 from runs.workflows import schemas
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
@@ -223,16 +224,33 @@ def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: User) -> 
 
 
 @transaction.atomic(durable=True)
+def decide_by_policy(pause: Pause, *, action: str, words: str, at: dt.datetime) -> Decision:
+    """Record what the rules of a question, `answerable`, say of it at its deadline, and let the run act on it. It is nobody's vote.
+
+    Raises PauseClosed where it was answered, or its deadline moved, since it was read; what `_close` raises else.
+    """
+    answer = voting.Answer(action, Via.POLICY, words, None, None, None, None)
+    return _close(pause, answer, by=None, seat=None, votes=[], at=at, while_=Q(deadline_at=pause.deadline_at, stage=pause.stage))
+
+
+@transaction.atomic(durable=True)
 def _record(pause: Pause, answer: voting.Answer, *, by: User, seat: User) -> Decision | Vote:
-    """Close the pause, write the decision and move the run: all of it or nothing. A vote after which others are missing stays alone."""
-    action, payload = answer.action, answer.payload
+    """Close the question with a person's answer. A vote after which others are missing stays alone."""
     votes: list[Vote] = []
     if policy.quorum(pause) > 1:
         vote, votes = voting.cast(pause, answer, by=by, seat=seat)
         if vote is not None and len(votes) < policy.quorum(pause):
             return vote
-    status = PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED
-    runs.close_pause(pause, status, while_=policy.free_for(by, now=timezone.now()))
+    now = timezone.now()
+    return _close(pause, answer, by=by, seat=seat, votes=votes, at=now, while_=policy.free_for(by, now=now))
+
+
+def _close(
+    pause: Pause, answer: voting.Answer, *, by: User | None, seat: User | None, votes: list[Vote], at: dt.datetime, while_: Q
+) -> Decision:
+    """Close the pause, write the decision and move the run. Call inside a transaction; `while_` is as for `close_pause`."""
+    action, payload = answer.action, answer.payload
+    runs.close_pause(pause, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED, at=at, while_=while_)
     decision = Decision(
         pause=pause,
         action=action,
@@ -242,25 +260,26 @@ def _record(pause: Pause, answer: voting.Answer, *, by: User, seat: User) -> Dec
         decided_by=by,
         on_behalf_of=None if seat == by else seat,
         votes=[vote.digest for vote in votes],
-        decided_at=timezone.now(),
+        decided_at=at,
         via=answer.via,
         revision=pause.revision,
         content_digest=pause.content_digest,
     )
-    name = policy.name_of(by)
+    name = decision.name
     told = {
         "decision_id": decision.shown_id,
         "decision": action,
         "feedback": answer.feedback,
         "by": name,
-        **({} if seat == by else {"on_behalf_of": policy.name_of(seat)}),
+        **({"on_behalf_of": policy.name_of(seat)} if seat and seat != by else {}),
         **({"edited": True} if decision.edited_content else {}),
         **({"votes": len(votes)} if votes else {}),
         "via": answer.via,
         "revision": pause.revision,
     }
     if action == CANCEL:
-        runs.cancel_paused(pause, by=name, answer=told)
+        code = FailureCode.CANCELLED_BY_USER if by else FailureCode.CANCELLED_BY_POLICY
+        runs.cancel_paused(pause, by=name, answer=told, code=code)
     else:
         update = answer.update if payload is None else payload
         edited = decision.edited_content
@@ -344,8 +363,10 @@ def answer_order(
 def _nothing_to_answer(order: WorkOrder, pause_id: str | None) -> Exception:
     """What is said to who answers an order that asks nothing: that its last question was answered, where it had one."""
     last = Pause.objects.filter(run__work_order=order.pk).shown().order_by("-id").first()
-    if last is not None and (pause_id is None or pause_id == last.shown_id) and (decision := _decision_of(last)):
-        return AlreadyAnswered(last, decision)
+    if last is not None and (pause_id is None or pause_id == last.shown_id):
+        decision = _decision_of(last)
+        if decision or last.status == PauseStatus.EXPIRED:
+            return AlreadyAnswered(last, decision)
     return NotPaused("This work order waits for nobody at the moment, so nothing was decided.")
 
 
@@ -411,11 +432,13 @@ def _decision_of(pause: Pause) -> Decision | None:
 
 
 def _who_won(pause: Pause, decision: Decision | None) -> str:
+    if pause.status == PauseStatus.EXPIRED and pause.closed_at is not None:
+        return f"It expired at {_told(pause.closed_at)}: nobody had answered in time. Your answer was not recorded."
     if decision is None:
         return f"This question is closed ({pause.get_status_display().lower()}), so your answer was not recorded."
-    person = policy.name_of(decision.decided_by)
-    if decision.on_behalf_of is not None:
-        person = f"{person} for {policy.name_of(decision.on_behalf_of)}"
-    at = date_format(timezone.localtime(decision.decided_at), "j M Y, H:i:s")
     done = PAST.get(decision.action, f"answered with “{pause.labels.get(decision.action, decision.action)}”")
-    return f"Already {done} by {person} at {at}. Your answer was not recorded; nothing ran twice."
+    return f"Already {done} by {decision.who} at {_told(decision.decided_at)}. Your answer was not recorded; nothing ran twice."
+
+
+def _told(at: dt.datetime) -> str:
+    return date_format(timezone.localtime(at), "j M Y, H:i:s")

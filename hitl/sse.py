@@ -23,7 +23,7 @@ from runs.states import ENDED
 
 HEARTBEAT = 15.0
 RETRY_MS = 2000
-TERMINAL = {"run_completed", "run_failed", "run_cancelled"}
+TERMINAL = {"run_completed", "run_failed", "run_cancelled", "run_expired"}
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]

@@ -30,6 +30,8 @@ urlpatterns = [
     path("delegations/", delegations.delegation_list, name="delegations"),
     path("delegations/<int:delegation_id>/end", delegations.delegation_end, name="delegation_end"),
     path("pauses/<pse:pause_id>/cancel", pauses.pause_cancel, name="pause_cancel"),
+    path("pauses/<pse:pause_id>/extend", pauses.pause_extend, name="pause_extend"),
+    path("pauses/<pse:pause_id>/snooze", pauses.pause_snooze, name="pause_snooze"),
     path("pauses/<pse:pause_id>/changes", pauses.pause_changes, name="pause_changes"),
     path("pauses/<pse:pause_id>/patch", pauses.pause_patch, name="pause_patch"),
 ]

@@ -13,7 +13,7 @@ from checkpoints.differences import DifferentThreads, NothingBefore
 from checkpoints.portable import DocumentTooLarge, ImportRefused
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
-from hitl import policy, revisions, services
+from hitl import policy, postponing, revisions, services
 from hitl.delegations import DelegationRefused
 from hitl.erasure import CannotErase
 from runs.definitions import TemplateInvalid, TemplateNotFound
@@ -40,6 +40,10 @@ STATUS: dict[type[Exception], int] = {
     services.RevisionMismatch: 409,
     services.NotPaused: 409,
     services.SeveralQuestions: 409,
+    postponing.NoDeadline: 409,
+    postponing.DeadlineMoved: 409,
+    postponing.NotAnswerer: 403,
+    postponing.PostponingInvalid: 422,
     ThreadBusy: 409,
     NothingToResume: 409,
     MergeFailed: 422,
@@ -82,7 +86,7 @@ def problem(status: int, code: str, detail: str, **extra: Any) -> Response:
 
 def _extra(error: Exception) -> dict[str, Any]:
     match error:
-        case services.AnswerInvalid() | InputInvalid() | TemplateInvalid():
+        case services.AnswerInvalid() | InputInvalid() | TemplateInvalid() | postponing.PostponingInvalid():
             return {"errors": error.errors}
         case services.SeveralQuestions():
             return {"pause_ids": [pause.shown_id for pause in error.pauses]}
@@ -94,9 +98,11 @@ def _extra(error: Exception) -> dict[str, Any]:
         case services.AlreadyAnswered(decision=decision) if decision is not None:
             return {
                 "decision": decision.action,
-                "decided_by": decision.decided_by.get_username(),
+                "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
                 "decided_at": decision.decided_at.isoformat(),
             }
+        case services.AlreadyAnswered(pause=pause) if pause.closed_at is not None:
+            return {"state": pause.status, "closed_at": pause.closed_at.isoformat()}
     return {}
 
 

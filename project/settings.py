@@ -58,6 +58,12 @@ WAYSTATION_KEEP_HOURS = env.number("WAYSTATION_KEEP_HOURS", 24)
 """How often what is old is dropped; 0 is never but by `manage.py prune`."""
 WAYSTATION_RUN_BYTES = int(env.number("WAYSTATION_RUN_BYTES", 1_000_000_000))
 """What one run may write in checkpoints before it is stopped; 0 is any amount. A template's `size_budget` may say otherwise."""
+WAYSTATION_CALENDARS = env.calendars(
+    "WAYSTATION_CALENDARS", {"business": {"days": ["mon", "tue", "wed", "thu", "fri"], "hours": ["09:00", "17:00"]}}
+)
+"""Hours of work by name, which deadlines may be counted in (`runs.workflows.calendars.read`)."""
+WAYSTATION_EXTEND = env.number("WAYSTATION_EXTEND", 1)
+"""How far people may move a deadline: so many times as long as the question was given at first; 0 is not at all."""
 WAYSTATION_SWEEP_SECONDS = env.number("WAYSTATION_SWEEP_SECONDS", 5, low=0.5)
 
 
@@ -88,7 +94,6 @@ CHECKPOINTS, *CHECKPOINTS_FALLBACKS = [
 """Where the bodies of states are kept; further URLs, after spaces, are stores that were used before and are still read."""
 
 INSTALLED_APPS = [
-    "daphne",
     "unfold",
     "django.contrib.admin",
     "django.contrib.auth",
@@ -216,8 +221,11 @@ CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5.0
 CELERY_TASK_DEFAULT_QUEUE = "steps"
 CELERY_TASK_QUEUES = [Queue(name, Exchange(name), routing_key=name) for name in ("control", "steps", "agents")]
 """`control` is the sweep's; a template's step says `steps` or `agents`, which is for those that take minutes."""
-CELERY_TASK_ROUTES = {"runs.tasks.sweep": {"queue": "control"}}
-CELERY_BEAT_SCHEDULE = {"sweep": {"task": "runs.tasks.sweep", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}}}
+CELERY_TASK_ROUTES = {name: {"queue": "control"} for name in ("runs.tasks.sweep", "hitl.tasks.fire_deadlines")}
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {"task": "runs.tasks.sweep", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
+    "deadlines": {"task": "hitl.tasks.fire_deadlines", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
+}
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["hitl.authentication.BearerAuthentication", "rest_framework.authentication.SessionAuthentication"],

@@ -14,7 +14,8 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
+from django.utils import timezone
 
 from checkpoints import ids, sealing
 from checkpoints.fields import SealedTextField
@@ -336,7 +337,9 @@ class Run(ids.Shown, models.Model):
         help_text="Who asked for it; a retry asks for nothing new.",
     )
     error = SealedTextField(blank=True)
-    failure_code = models.CharField(max_length=64, blank=True, help_text="cancelled_by_user, step_error, incident, or the step's own.")
+    failure_code = models.CharField(
+        max_length=64, blank=True, help_text="cancelled_by_user, expired, step_error, incident, or the step's own."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
@@ -432,6 +435,10 @@ class PauseQuerySet(models.QuerySet["Pause"]):
         named = Q(panel__members__username=username) | Q(panel__members__group__in=groups)
         return self.filter(named, panel__members__stage__lte=models.F("stage"))
 
+    def due(self, *, now: dt.datetime) -> PauseQuerySet:
+        """Open questions whose rules act by now, those that have waited longest first."""
+        return self.open().filter(next_at__lte=now).order_by("next_at", "pk")
+
     def answerable(self) -> PauseQuerySet:
         """With all that an answer needs, in one query."""
         return self.select_related("run__thread", "run__work_order", "run__parent", "checkpoint")
@@ -474,6 +481,11 @@ class Pause(ids.Shown, models.Model):
     approvals = models.PositiveSmallIntegerField(default=0, help_text="Votes for going on, where the rules ask for several.")
     claimed_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False)
     claimed_until = models.DateTimeField(null=True, help_text="A claim past this time is none.")
+    deadline_at = models.DateTimeField(null=True, help_text="When its rules answer it, where nobody has by then.")
+    extendable_until = models.DateTimeField(null=True, help_text="How far people may move the deadline.")
+    times = JsonTextField(default=dict, help_text="When those who may answer are reminded, and when further people are asked: `runs.due`.")
+    reminded = models.PositiveSmallIntegerField(default=0, help_text="How many of the reminders have passed.")
+    next_at = models.DateTimeField(null=True, help_text="When the sweep looks at it next.")
     ways = JsonTextField(help_text="Answer → the step it leads to.")
     labels = JsonTextField(default=dict)
     opened_at = models.DateTimeField()
@@ -493,15 +505,37 @@ class Pause(ids.Shown, models.Model):
                 condition=Q(claimed_by__isnull=True, claimed_until__isnull=True) | Q(claimed_by__isnull=False, claimed_until__isnull=False),
                 name="pause_claim_is_whole",
             ),
+            models.CheckConstraint(
+                condition=Q(deadline_at__isnull=True) | Q(extendable_until__isnull=False, deadline_at__lte=F("extendable_until")),
+                name="pause_deadline_within_reach",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status=PauseStatus.EXPIRED) | Q(deadline_at__isnull=False, closed_at__gte=F("deadline_at")),
+                name="pause_expired_not_early",
+            ),
         ]
         indexes = [
             models.Index(fields=["-id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_age"),  # the inbox
+            models.Index(  # what the sweep for deadlines reads, and all that it reads
+                fields=["next_at"], condition=Q(status=PauseStatus.OPEN, next_at__isnull=False), name="pause_open_by_next"
+            ),
+            models.Index(fields=["-closed_at"], condition=Q(status=PauseStatus.EXPIRED), name="pause_expired_by_age"),  # histories
             models.Index(fields=["run", "-id"], name="pause_by_run"),  # history of one run
             models.Index(fields=["panel", "-id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_panel"),  # the inbox, by name
         ]
 
     def __str__(self) -> str:
         return self.shown_id if sealing.in_use() else str(self.question)  # what is encrypted at rest is in no heading and no log line
+
+    @property
+    def overdue(self) -> bool:
+        """Whether its deadline has passed, and the sweep is yet to come."""
+        return self.deadline_at is not None and self.deadline_at <= timezone.now()
+
+    @property
+    def timing(self) -> dict[str, Any]:
+        """Where it stands in time, as `runs.due` takes it."""
+        return {name: getattr(self, name) for name in ("times", "reminded", "stage", "deadline_at")}
 
     @property
     def may_revise(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,19 +19,20 @@ from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import definitions, files
 from runs.engine import commit, damage, ending
-from runs.engine.begin import Start, again, begin
+from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
 from runs.engine.interruptions import BEFORE, STOPS
 from runs.forks import NothingToFork, check_reason, origin_of
 from runs.models import Pause, Repository, Run, Template, WorkOrder
-from runs.states import FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
+from runs.states import EXPIRED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
 from runs.steps.sources import check_source
 from runs.tasks import nudge_on_commit
 from runs.workflows import attached, schemas, sequence
 
 FIRST_STATE: Mapping[str, Any] = {"revision_feedback": "", "decided": {}}
 """What every thread's first run starts from, beside its input."""
-EVER = Q()
+RETRIED = frozenset({FAILED, EXPIRED})
+"""Ends that a run may be taken up from."""
 
 
 class InputInvalid(Exception):
@@ -194,7 +196,7 @@ def allow_orders(repository_id: uuid.UUID, *, allowed: bool) -> Repository:
 
 
 def retry(order_id: uuid.UUID, *, by: User) -> Run:
-    """Go on with a work order that failed, as a new run from its last good checkpoint.
+    """Go on with a work order that failed, as a new run from its last good checkpoint; of one that expired, its question is asked again.
 
     Raises RunEnded where there is nothing to retry, store.CheckpointDamaged where there is nothing to go on from. Where there is an
     earlier checkpoint to go on from, that is recorded as an incident first, and the error says what another retry would repeat.
@@ -232,11 +234,23 @@ def _fall_back(order_id: uuid.UUID) -> str:
 def _retry(order_id: uuid.UUID, *, by: User) -> Run:
     order = WorkOrder.objects.shown().get(pk=order_id)
     run, head = order.latest_run, order.thread.head
-    if run is None or head is None or run.status != FAILED:
-        raise RunEnded("Only a failed work order can be retried; one that was cancelled stays so.")
-    new = _follow(order, again(run, head, store.load(head)))
+    if run is None or head is None or run.status not in RETRIED:
+        raise RunEnded("Only a failed work order can be retried, or one that expired; one that was cancelled stays so.")
+    new = _follow(order, take_up(run, head))
     log.append(order.thread_id, new.pk, [line(f"Retried by {by.get_username()} from step {head.next_step or head.node_id}")])
     return new
+
+
+def take_up(run: Run, head: Checkpoint) -> Run:
+    """A run that goes on for one in RETRIED, at its thread's head: where it failed, or asking again what expired.
+
+    Call inside a transaction. Raises store.CheckpointDamaged.
+    """
+    state = store.load(head)
+    if run.status == FAILED:
+        return again(run, head, state)
+    asked = Pause.objects.filter(run=run, status=PauseStatus.EXPIRED).select_related("checkpoint", "run__thread", "run__definition")
+    return ask_again(asked.get(), head, state)
 
 
 def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str, Any] | None = None) -> Run:
@@ -304,9 +318,9 @@ def _follow(order: WorkOrder | None, run: Run) -> Run:
     return run
 
 
-def close_pause(pause: Pause, status: PauseStatus, *, while_: Q = EVER) -> None:
+def close_pause(pause: Pause, status: PauseStatus, *, at: dt.datetime, while_: Q) -> None:
     """Close an open pause, or raise PauseClosed, also where `while_` does not hold of it any more. Call inside a transaction."""
-    if not Pause.objects.open().filter(while_, pk=pause.pk).update(status=status, closed_at=timezone.now()):
+    if not Pause.objects.open().filter(while_, pk=pause.pk).update(status=status, closed_at=at):
         raise PauseClosed(f"{pause.shown_id} has been answered")
     live.inbox_hint_on_commit()
 
@@ -354,10 +368,24 @@ def _content(state: Mapping[str, Any], step: str, edited: str) -> dict[str, dict
     return {} if after == before else {"decided_content": after}
 
 
-def cancel_paused(pause: Pause, *, by: str, answer: dict[str, Any]) -> None:
+def cancel_paused(pause: Pause, *, by: str, answer: dict[str, Any], code: FailureCode = FailureCode.CANCELLED_BY_USER) -> None:
     """End the run of a pause that was answered with cancel. Call inside the transaction that closed the pause."""
     received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": ""})
-    woken = ending.cancel(pause.run, {PAUSED}, by=by, first=[received])
+    _ended(pause, ending.cancel(pause.run, {PAUSED}, by=by, first=[received], code=code))
+
+
+@transaction.atomic(durable=True)
+def expire(pause: Pause, *, now: dt.datetime) -> None:
+    """Close an open question, `answerable`, whose deadline has passed unanswered, and end its run.
+
+    Raises PauseClosed where it was answered, or its deadline moved, since it was read; nothing is written then.
+    """
+    assert pause.deadline_at is not None and pause.deadline_at <= now  # noqa: PT018  # never early
+    close_pause(pause, PauseStatus.EXPIRED, at=now, while_=Q(deadline_at=pause.deadline_at, stage=pause.stage))
+    _ended(pause, ending.expire(pause, now=now))
+
+
+def _ended(pause: Pause, woken: list[ending.Wake] | None) -> None:
     if woken is None:
         raise PauseClosed(f"{pause.run.shown_id} no longer waits for an answer")
     for run_id, queue in woken:
@@ -390,7 +418,7 @@ def _cancel(run: Run, by: User) -> None:
 
 def _after_answer(pause: Pause, state: dict[str, Any], before: dict[str, Any], *, next_step: str, status: CheckpointStatus) -> Checkpoint:
     steps = pause.run.frozen.steps
-    kept = {key: value for key, value in pause.checkpoint.metadata.items() if key != "blocking_reason"}
+    kept = {key: value for key, value in pause.checkpoint.metadata.items() if key not in {"blocking_reason", "next_deadline"}}
     if pause.phase == BEFORE:
         kept["cleared"] = next_step  # asked about already: the step begins now
     entry = Entry(

@@ -15,6 +15,7 @@ from checkpoints import forensics, ids
 from checkpoints.lineage import Branch
 from checkpoints.models import CheckpointStatus, Event
 from hitl import markdown as md
+from hitl.views import clock
 from hitl.views.common import home_of, place_of
 from runs.models import Pause, Run
 
@@ -40,6 +41,25 @@ def ago(at: dt.datetime | None) -> str:
             count = seconds // length
             return f"{count} {unit}{'s' if count > 1 else ''} ago"
     return "just now"
+
+
+@register.filter
+def ahead(at: dt.datetime) -> str:
+    """`in 5 minutes`, or `5 minutes ago`; static/js keeps it up to date by the same rule."""
+    seconds = int((at - timezone.now()).total_seconds())
+    if seconds < 0:
+        return ago(at)
+    for unit, length in UNITS:
+        if seconds >= length:
+            count = seconds // length
+            return f"in {count} {unit}{'s' if count > 1 else ''}"
+    return "in less than a minute"
+
+
+@register.inclusion_tag("hitl/_deadline.html", takes_context=True)
+def deadline(context: dict[str, Any], pause: Pause) -> dict[str, Any]:
+    """What the rules of an open question do when nobody answers, and what its reader can do about it."""
+    return {**clock.shown_to(context["request"].user, pause, now=timezone.now()), "csrf_token": context.get("csrf_token")}
 
 
 @register.filter

@@ -22,7 +22,7 @@ from runs import services as runs
 from runs.engine.interruptions import STOPS
 from runs.models import Template, WorkOrder
 from runs.services import InputInvalid, OrdersStopped
-from runs.states import RunEnded, RunStatus
+from runs.states import RunEnded
 from runs.steps.sources import BadSource
 from runs.workflows.sequence import CANCEL
 
@@ -112,7 +112,7 @@ def page_of(order: WorkOrder, *, by: User, wanted: str = "", **answer: Any) -> d
         "may_cancel": not guest and (order.status in {"pending", "running"} or order.gathering),
         "may_suspend": not guest and order.status in {"pending", "running"},
         "suspended_by": family.suspended_by([run, *below] if run else []),
-        "may_retry": not guest and run is not None and run.status == RunStatus.FAILED,
+        "may_retry": not guest and run is not None and run.status in runs.RETRIED,
     }
 
 

@@ -9,12 +9,13 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints import store
 from checkpoints.models import Blob
-from hitl import claims, policy, revisions, services, sight, voting, word_diff
-from hitl.forms import DecisionForm
+from hitl import claims, policy, postponing, revisions, services, sight, voting, word_diff
+from hitl.forms import DecisionForm, ExtendForm, SnoozeForm
 from hitl.models import Decision, Via, Vote
 from hitl.schema_form import SchemaForm
 from hitl.views import family, orders, threads
@@ -22,6 +23,16 @@ from hitl.views.common import home_of, person, place_of, root_of
 from runs.models import Pause
 from runs.states import PauseStatus
 from runs.workflows.sequence import CANCEL
+
+REFUSED: dict[type[Exception], int] = {
+    services.AlreadyAnswered: 409,
+    postponing.NoDeadline: 409,
+    postponing.DeadlineMoved: 409,
+    postponing.NotAnswerer: 403,
+    postponing.PostponingInvalid: 422,
+}
+"""What may come of postponing in words, and its status: each is a notice on the page."""
+REFUSALS = tuple(REFUSED)
 
 
 @require_POST
@@ -113,6 +124,34 @@ def pause_edits(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         "home": place_of(pause),
     }
     return render(request, "hitl/pause_edits.html", context)
+
+
+@require_POST
+@login_required
+def pause_extend(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    """Move the deadline to one of the times that the card offers."""
+    pause, form = _find(pause_id, request), ExtendForm(request.POST)
+    if not form.is_valid():
+        return _again(request, pause, 422, problem=f"The deadline was not moved. {' '.join(form.texts)}")
+    try:
+        postponing.extend(pause_id, by=person(request), until=form.cleaned_data["until"], reason=form.cleaned_data["reason"])
+    except REFUSALS as error:
+        return _again(request, pause, REFUSED[type(error)], problem=str(error))
+    return redirect(place_of(pause))
+
+
+@require_POST
+@login_required
+def pause_snooze(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    """Hide a question from the own inbox for some hours; `hours=0` shows it again."""
+    pause, form = _find(pause_id, request), SnoozeForm(request.POST)
+    if not form.is_valid():
+        return _again(request, pause, 422, problem=f"Nothing was hidden. {' '.join(form.texts)}")
+    try:
+        postponing.snooze(pause_id, by=person(request), until=form.until(timezone.now()))
+    except REFUSALS as error:
+        return _again(request, pause, REFUSED[type(error)], problem=str(error))
+    return redirect("hitl:inbox")
 
 
 @require_safe

@@ -28,8 +28,8 @@ from hitl.views.common import home_of, person, place_of
 from runs import threads as turns
 from runs.definitions import TemplateNotFound
 from runs.models import Pause, Run, Template
-from runs.services import InputInvalid, PauseClosed
-from runs.states import FAILED, LIVE, RunEnded
+from runs.services import RETRIED, InputInvalid, PauseClosed
+from runs.states import LIVE, RunEnded
 from runs.threads import NothingToResume, ThreadBusy, Turn
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
@@ -190,7 +190,7 @@ def page_of(thread: Thread, *, by: User, wanted: str = "", message: MessageForm 
         "busy": alive and not pauses,
         "several": len(pauses) > 1,
         "offer": _offer(state, run),
-        "may_resume": not guest and run is not None and run.status == FAILED,
+        "may_resume": not guest and run is not None and run.status in RETRIED,
         "may_cancel": not guest and alive and not own,
         "suspended_by": family.suspended_by([run, *below] if run else []),
         "seq": thread.last_seq,

@@ -11,7 +11,7 @@ from django.utils import timezone
 from checkpoints import codec, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
-from runs import panels
+from runs import due, panels
 from runs.engine import budget
 from runs.engine.context import Held, loop_num
 from runs.engine.facts import CARRIED, Facts, created, line
@@ -139,7 +139,14 @@ def failure(
     return [*facts, created(checkpoint)], checkpoint
 
 
-def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
+def opening(held: Held, outcome: Ask) -> dict[str, Any]:
+    """The columns of a pause that say when it opens, by which rules, and when those act."""
+    now = timezone.now()
+    rules = {} if outcome.phase == SUSPENDED else review.of(sequence.named(held.steps, held.at))
+    return {"review": rules, "opened_at": now, **due.columns(rules, now)}
+
+
+def question(held: Held, outcome: Ask, checkpoint: Checkpoint, opening: dict[str, Any]) -> Pause:
     """The pause that a step opens."""
     shown = kept_report(outcome.report)
     asked = schemas.check_inputs(outcome.required_inputs) if outcome.required_inputs else {}
@@ -161,11 +168,10 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
         bare=list(outcome.bare),
         revision=(_asked_before(held, outcome.phase) or 0) + 1,
         max_revisions=outcome.max_revisions,
-        review=rules,
         panel_id=panels.keep(rules),
+        **opening,
         ways=dict(outcome.ways),
         labels=dict(outcome.labels),
-        opened_at=timezone.now(),
     )
 
 

@@ -39,9 +39,8 @@ def test_a_delegate_answers_and_both_names_are_in_the_trail(ruled, ben, zoe, doo
     assert door(zoe, pause, "approve", "as agreed") == "decided"
     decision = Decision.objects.get()
     assert (decision.decided_by, decision.on_behalf_of) == (zoe, ben)
-    assert decision.intact
-    decision.on_behalf_of = None
-    assert not decision.intact
+    before, decision.on_behalf_of = decision.intact, None
+    assert (before, decision.intact) == (True, False)
     assert Event.objects.get(kind="approval_received").data["on_behalf_of"] == "Ben"
     with pytest.raises(services.AlreadyAnswered, match="approved by zoe for Ben"):
         decide(pause, ben)

@@ -36,6 +36,8 @@ class Address:
     body: dict[str, str] = field(default_factory=dict, hash=False)
 
 
+NO_ANSWERS = ("retry", "suspend", "fork", "ckpt:checkpoint_id>/resume", "extend", "snooze")
+"""Ends of addresses that take a POST and answer no question."""
 THREAD, RUN = "thr:thread_id", "run:run_id"
 ORDER, PAUSE, REPOSITORY, CHECKPOINT, REPLY = (
     "wo:order_id",
@@ -61,6 +63,8 @@ KNOWN = {
     f"pauses/<{PAUSE}>/edits": Address({"GET", "HEAD"}, own=True),
     "delegations/": Address({"GET", "HEAD", "POST"}),
     "delegations/<int:delegation_id>/end": Address({"POST"}, own=True),
+    f"pauses/<{PAUSE}>/extend": Address({"POST"}, own=True),
+    f"pauses/<{PAUSE}>/snooze": Address({"POST"}, own=True, body={"hours": "1"}),
     "threads/": Address({"GET", "HEAD", "POST"}),
     f"threads/<{THREAD}>/": Address({"GET", "HEAD"}, own=True),
     f"threads/<{THREAD}>/say": Address({"POST"}, own=True, body={"text": "APPROVE"}),
@@ -110,6 +114,8 @@ KNOWN = {
     f"{API}pauses/<{PAUSE}>/decisions": Address({"POST"}, own=True, body=REPLY),
     f"{API}pauses/<{PAUSE}>/claim": Address({"POST"}, own=True),
     f"{API}pauses/<{PAUSE}>/release": Address({"POST"}, own=True),
+    f"{API}pauses/<{PAUSE}>/extend": Address({"POST"}, own=True, body={"until": "2999-01-01T00:00:00Z", "reason": "x"}),
+    f"{API}pauses/<{PAUSE}>/snooze": Address({"POST"}, own=True, body={"until": "2999-01-01T00:00:00Z"}),
     f"{API}repositories": Address({"GET", "HEAD"}),
     f"{API}repositories/<{REPOSITORY}>/template-execution": Address({"PUT"}),
     API: Address(set()),
@@ -266,7 +272,7 @@ def test_owner_and_team_may_see(real, path, who, request):
 @pytest.mark.parametrize("who", ["ana", "ben"])
 @pytest.mark.parametrize(
     "path",
-    [path for path in OWN if "POST" in KNOWN[path].methods and not path.endswith(("retry", "suspend", "fork", f"<{CHECKPOINT}>/resume"))],
+    [path for path in OWN if "POST" in KNOWN[path].methods and not path.endswith(NO_ANSWERS)],
 )
 def test_owner_and_team_may_answer(real, paused, talking, path, who, request):
     """C20."""
