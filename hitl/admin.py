@@ -14,7 +14,9 @@ from django.contrib.auth.admin import UserAdmin as BaseUserAdmin
 from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
@@ -27,7 +29,7 @@ from hitl import admin_erasure as admin_erasure  # registers
 from hitl import admin_forensics as admin_forensics
 from hitl import admin_policy as admin_policy  # registers
 from hitl import policy, services, voting
-from hitl.models import ApiToken, Decision, Import, Ledger, Via, Vote
+from hitl.models import Anchor, ApiToken, Decision, Import, Ledger, Via, Vote
 from runs import services as runs
 from runs.admin import PauseRows, RunRows, WorkOrderRows
 from runs.models import Pause, Run, WorkOrder
@@ -170,7 +172,7 @@ class DecisionAdmin(ReadOnlyAdmin):
     fields = (
         "shown", "pause_link", "action", "feedback", "edited_content", "decided_by", "on_behalf_of", "votes",
         "decided_at", "via", "revision", "content_digest", "ledger_place",
-        "previous", "digest", "digest_check",
+        "previous", "digest", "digest_check", "evidence", "goes_on_at", "undoes", "receipt",
     )  # fmt: skip
 
     @display(description="answer", label={"approve": "success", "revise": "warning", "cancel": "danger"})
@@ -184,6 +186,10 @@ class DecisionAdmin(ReadOnlyAdmin):
     @display(description="place in the ledger")
     def ledger_place(self, decision: Decision) -> str:
         return f"{decision.ledger_id} #{decision.position}"
+
+    @display(description="receipt")
+    def receipt(self, decision: Decision) -> SafeString:
+        return format_html('<a href="{}">Open</a>', reverse("hitl:receipt", args=[decision.pk]))
 
     @display(description="digest check")
     def digest_check(self, decision: Decision) -> str:
@@ -218,6 +224,14 @@ class LedgerAdmin(ReadOnlyAdmin):
     search_fields = ("name",)
     list_display = ("name", "length", "tip")
     fields = ("name", "length", "tip")
+
+
+@admin.register(Anchor)
+class AnchorAdmin(ReadOnlyAdmin):
+    search_fields = ("ledger__name",)
+    search_help_text = "A ledger's name"
+    list_display = ("ledger_id", "day", "position", "tip")
+    fields = ("ledger_id", "day", "position", "tip", "previous", "digest")
 
 
 @admin.register(ApiToken)

@@ -142,7 +142,7 @@ class PauseOut(serializers.ModelSerializer[Pause]):
 
 def _decision(pause: Pause) -> Decision | None:
     """The answer of a pause whose decisions were prefetched."""
-    return next(iter(pause.decisions.all()), None)
+    return next((decision for decision in pause.decisions.all() if decision.undoes_id is None), None)
 
 
 class DecisionIn(serializers.Serializer[Any]):

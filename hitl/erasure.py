@@ -89,7 +89,7 @@ def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list
     erasure.digest = erasure.compute_digest()
     erasure.save(force_insert=True)
     workspaces = sorted({workspace_path(run) for run in Run.objects.filter(thread__in=threads)})
-    decisions.update(pause=None, feedback="", payload=None, edited_content="", erasure=erasure)
+    decisions.update(**Decision.ERASED, erasure=erasure)
     bodies.drop_on_commit(rows["checkpoints"].values_list("body", flat=True).iterator())
     for found in rows.values():
         found._raw_delete(using=DEFAULT_DB_ALIAS)  # they refer to each other; the database's keys are checked at the commit
@@ -148,6 +148,7 @@ def _graphs(threads: Sequence[uuid.UUID]) -> dict[str, QuerySet[Any]]:
 def _referred(threads: Sequence[uuid.UUID]) -> set[str]:
     """The digests of what these threads may refer to."""
     found = set(Pause.objects.filter(run__thread__in=threads).exclude(patch_digest="").values_list("patch_digest", flat=True))
+    found |= set(Decision.objects.filter(pause__run__thread__in=threads).exclude(evidence="").values_list("evidence", flat=True))
     for thread_id in threads:
         cursor = ""
         while True:

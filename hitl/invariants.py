@@ -18,6 +18,7 @@ from checkpoints import ids
 from checkpoints.keeping import steps_done
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
 from hitl.models import Decision, Import, Ledger, Via, Vote
+from runs.engine import approvals
 from runs.models import Pause, Run, WorkOrder
 from runs.states import CANCELLED, COMPLETED, ENDED, EXPIRED, LIVE, PAUSED, PENDING, RUNNING, PauseStatus
 from runs.workflows.sequence import CANCEL, REVISE
@@ -83,7 +84,7 @@ def _shown(row: Model) -> str:
 
 
 def decided_twice(before: dt.datetime) -> Broken:
-    twice = Decision.objects.values("pause").annotate(count=Count("pk")).filter(count__gt=1).values("pause")
+    twice = Decision.objects.filter(undoes=None).values("pause").annotate(count=Count("pk")).filter(count__gt=1).values("pause")
     return Pause.objects.filter(pk__in=twice).only("pk")
 
 
@@ -92,7 +93,8 @@ def decided_but_open(before: dt.datetime) -> Broken:
 
 
 def answered_by_nobody(before: dt.datetime) -> Broken:
-    return Pause.objects.filter(~Exists(Decision.objects.filter(pause=OuterRef("pk"))), status=PauseStatus.ANSWERED).only("pk")
+    answers = Decision.objects.filter(pause=OuterRef("pk"), undoes=None)
+    return Pause.objects.filter(~Exists(answers), status=PauseStatus.ANSWERED).only("pk")
 
 
 # P1 too: the rules on who answers hold for what was decided
@@ -284,6 +286,17 @@ def decided_on_other_content(before: dt.datetime) -> Broken:
     return Decision.objects.filter(erasure=None).exclude(**asked).only("pk")
 
 
+def approved_by_nobody(before: dt.datetime) -> Iterator[Checkpoint]:
+    """What a thread's head carries as approved (`runs.engine.approvals`), against the ledger: its answer, and for what it was given."""
+    heads = Checkpoint.objects.filter(pk__in=Thread.objects.filter(imported=None, head__graph=None).values("head")).only("metadata")
+    for head in heads.iterator(chunk_size=500):
+        given = head.metadata.get(approvals.KEY, {}).values() if isinstance(head.metadata, dict) else ()
+        for one in given:
+            answers = Decision.objects.filter(pk=ids.parse(Decision.PREFIX, one["decision"]), content_digest=one["content"], undone_by=None)
+            if not answers.filter(action=one["action"], revision=one["revision"]).exists():
+                yield head
+
+
 # P7: waiting costs nothing
 
 
@@ -417,6 +430,9 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("question_of_ended_run", "P6", "A run that has ended asks nothing any more.", question_of_ended_run),
     Invariant(
         "decided_on_other_content", "P6", "A decision names the revision and the content that were asked about.", decided_on_other_content
+    ),
+    Invariant(
+        "approved_by_nobody", "P6", "What a run acts on as approved was approved, and not taken back.", approved_by_nobody, deep=True
     ),
     Invariant("lease_without_work", "P7", "Only a run at work holds a lease.", lease_without_work),
     Invariant("deadline_not_met", "P8", "What is due acts within a sweep.", deadline_not_met),

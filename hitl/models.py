@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import secrets
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -70,17 +70,22 @@ class Erasure(ids.Shown, models.Model):
     def compute_digest(self) -> str:
         """The digest that this row must carry."""
         told = {name: getattr(self, name) for name in ("erased_by", "reason", "counts", "decisions")}
-        at = self.erased_at.astimezone(dt.UTC).isoformat()
-        return codec.digest(codec.encode({**told, "thread": self.thread_id.hex, "erased_at": at}))
+        return codec.digest(codec.encode({**told, "thread": self.thread_id.hex, "erased_at": _utc(self.erased_at)}))
+
+
+UNDO = "undo"
+"""The action of a decision that takes another one back."""
 
 
 class Decision(ids.Shown, models.Model):
-    """An answer to a pause: the only one. Append-only, and chained: each row's digest covers the row before it.
+    """An answer to a pause: the only one; or that it was taken back. Append-only, and chained: each row's digest covers the row before it.
 
     Where its thread was erased, its words and its pause are gone; place, person and digests stay, so that the chain holds.
     """
 
     PREFIX = "dec"
+    ERASED: ClassVar[dict[str, Any]] = {"pause": None, "feedback": "", "payload": None, "edited_content": ""}
+    """What an erasure leaves of the columns that may say something; the database lets no other column change (`hitl.guards`)."""
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     pause = models.ForeignKey(Pause, models.PROTECT, null=True, related_name="decisions")
@@ -100,6 +105,9 @@ class Decision(ids.Shown, models.Model):
     via = models.CharField(max_length=16, choices=Via)
     revision = models.PositiveIntegerField(help_text="The revision that was answered.")
     content_digest = models.CharField(max_length=64, help_text="What was reviewed, as the pause recorded it.")
+    evidence = models.CharField(max_length=64, blank=True, help_text="The blob that holds what the reviewer was shown: `hitl.evidence`.")
+    goes_on_at = models.DateTimeField(null=True, help_text="When the run goes on, where the answer could be taken back until then.")
+    undoes = models.OneToOneField("self", models.PROTECT, null=True, related_name="undone_by", help_text="The answer this takes back.")
     ledger = models.ForeignKey(Ledger, models.PROTECT, related_name="decisions")
     position = models.PositiveBigIntegerField(help_text="From 1, without a gap.")
     previous = models.CharField(max_length=64, blank=True)
@@ -107,7 +115,8 @@ class Decision(ids.Shown, models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["pause"], name="decision_one_per_pause"),
+            models.UniqueConstraint(fields=["pause"], condition=Q(undoes__isnull=True), name="decision_one_per_pause"),
+            models.CheckConstraint(condition=Q(undoes__isnull=True) | Q(action=UNDO), name="decision_undoes_by_undo"),
             models.CheckConstraint(
                 condition=Q(pause__isnull=False, erasure__isnull=True)
                 | Q(pause__isnull=True, erasure__isnull=False, feedback="", payload__isnull=True, edited_content=""),
@@ -135,33 +144,35 @@ class Decision(ids.Shown, models.Model):
         other = self.on_behalf_of
         return f"{self.name} for {other.get_full_name() or other.get_username()}" if other else self.name
 
+    def signed(self) -> dict[str, Any]:
+        """What the digest is over. What came to the product later is there only where the row has it: older rows keep their digest."""
+        later = {
+            "payload": self.payload,
+            "edited_content": self.edited_content or None,
+            "on_behalf_of": self.on_behalf_of_id,
+            "votes": self.votes or None,
+            "evidence": self.evidence or None,
+            "goes_on_at": _utc(self.goes_on_at) if self.goes_on_at else None,
+            "undoes": self.undoes_id.hex if self.undoes_id else None,
+        }
+        return {
+            "pause": self.pause_id.hex if self.pause_id else None,
+            "action": self.action,
+            "feedback": self.feedback,
+            "decided_by": self.decided_by_id,
+            "decided_at": _utc(self.decided_at),
+            "via": self.via,
+            "revision": self.revision,
+            "content_digest": self.content_digest,
+            "ledger": self.ledger_id,
+            "position": self.position,
+            "previous": self.previous,
+            **{name: value for name, value in later.items() if value is not None},
+        }
+
     def compute_digest(self) -> str:
         """The digest that this row must carry; one of an erased thread cannot be computed any more (see `intact`)."""
-        sent: dict[str, Any] = {} if self.payload is None else {"payload": self.payload}
-        if self.edited_content:
-            sent["edited_content"] = self.edited_content
-        if self.on_behalf_of_id is not None:
-            sent["on_behalf_of"] = self.on_behalf_of_id
-        if self.votes:
-            sent["votes"] = self.votes
-        return codec.digest(
-            codec.encode(
-                {
-                    "pause": self.pause_id.hex if self.pause_id else None,
-                    "action": self.action,
-                    "feedback": self.feedback,
-                    "decided_by": self.decided_by_id,
-                    "decided_at": self.decided_at.astimezone(dt.UTC).isoformat(),
-                    "via": self.via,
-                    "revision": self.revision,
-                    "content_digest": self.content_digest,
-                    "ledger": self.ledger_id,
-                    "position": self.position,
-                    "previous": self.previous,
-                    **sent,
-                }
-            )
-        )
+        return codec.digest(codec.encode(self.signed()))
 
     @property
     def intact(self) -> bool:
@@ -259,6 +270,29 @@ class Snooze(models.Model):
         return f"until {self.until:%Y-%m-%d %H:%M}"
 
 
+class Anchor(models.Model):
+    """How far a ledger had come on a day: a line to be kept elsewhere, and held against the ledger later. Append-only, and chained."""
+
+    ledger = models.ForeignKey(Ledger, models.PROTECT, related_name="anchors", db_index=False)  # the constraint below has one
+    day = models.DateField(help_text="In UTC.")
+    position = models.PositiveBigIntegerField()
+    tip = models.CharField(max_length=64, help_text="Digest of the decision at that position.")
+    previous = models.CharField(max_length=64, blank=True, help_text="Digest of the ledger's anchor before.")
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["ledger", "day"], name="anchor_once_a_day")]
+
+    def __str__(self) -> str:
+        """The line to keep."""
+        return f"{self.day} {self.ledger_id} {self.position} {self.tip} {self.digest}"
+
+    def compute_digest(self) -> str:
+        """The digest that this row must carry."""
+        told = {name: getattr(self, name) for name in ("position", "tip", "previous")}
+        return codec.digest(codec.encode({**told, "ledger": self.ledger_id, "day": self.day.isoformat()}))
+
+
 class Import(models.Model):
     """That a thread came from elsewhere, by whom, and what its document says of the people there.
 
@@ -329,6 +363,10 @@ class IdempotencyKey(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+def _utc(at: dt.datetime) -> str:
+    return at.astimezone(dt.UTC).isoformat()
 
 
 def ledger_name(team_id: int | None, owner_id: int) -> str:

@@ -18,7 +18,7 @@ from checkpoints import codec, log, redaction
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
-from hitl import policy, sight, voting
+from hitl import evidence, policy, sight, voting
 from hitl.models import Decision, Ledger, Via, Vote, ledger_name
 from hitl.policy import Standing
 from runs import services as runs
@@ -26,6 +26,7 @@ from runs.engine.facts import asked
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.states import LIVE, FailureCode, PauseStatus
+from runs.taking_back import goes_on_at
 from runs.workflows import schemas
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
@@ -261,6 +262,7 @@ def _close(
         on_behalf_of=None if seat == by else seat,
         votes=[vote.digest for vote in votes],
         decided_at=at,
+        goes_on_at=goes_on_at(pause, action, now=at),
         via=answer.via,
         revision=pause.revision,
         content_digest=pause.content_digest,
@@ -281,16 +283,25 @@ def _close(
         code = FailureCode.CANCELLED_BY_USER if by else FailureCode.CANCELLED_BY_POLICY
         runs.cancel_paused(pause, by=name, answer=told, code=code)
     else:
-        update = answer.update if payload is None else payload
-        edited = decision.edited_content
-        runs.resume(pause, action=action, by=name, feedback=answer.feedback, answer=told, update=update, edited=edited)
-    _append(decision)
+        brought = answer.update if payload is None else payload
+        runs.resume(
+            pause,
+            action=action,
+            by=name,
+            feedback=answer.feedback,
+            answer=told,
+            update=brought,
+            edited=decision.edited_content,
+            at=decision.goes_on_at,
+        )
+    append(decision)
     return decision
 
 
-def _append(decision: Decision) -> None:
+def append(decision: Decision) -> None:
     """Add a decision to its ledger. Call inside a transaction, at its end: the ledger's row stays locked until the commit."""
     assert decision.pause is not None  # it is being answered
+    decision.evidence = evidence.keep(decision.pause)
     thread = decision.pause.run.thread
     name = ledger_name(thread.team_id, thread.owner_id)
     taken = _take_place(name)
@@ -428,7 +439,7 @@ def open_pause(order: WorkOrder) -> Pause | None:
 
 
 def _decision_of(pause: Pause) -> Decision | None:
-    return Decision.objects.select_related("decided_by", "on_behalf_of").filter(pause=pause).first()
+    return Decision.objects.select_related("decided_by", "on_behalf_of").filter(pause=pause, undoes=None).first()
 
 
 def _who_won(pause: Pause, decision: Decision | None) -> str:

@@ -1,4 +1,4 @@
-"""Celery's part of deadlines: "look at what is due". A lost message costs a sweep, a doubled one nothing."""
+"""Celery's part of what people's answers need: "look at what is due". A lost message costs a sweep, a doubled one nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
-from hitl import deadlines
+from hitl import anchors, deadlines
 from runs.engine.stopping import stopping
 from runs.tasks import check_connection
 
@@ -20,3 +20,10 @@ def fire_deadlines() -> None:
     ends = time.monotonic() + settings.WAYSTATION_SWEEP_SECONDS
     while deadlines.fire_due(now=timezone.now()) == deadlines.BATCH and time.monotonic() < ends and not stopping():
         pass
+
+
+@shared_task(ignore_result=True, expires=120)
+def anchor_ledgers() -> None:
+    """Every few minutes, so that a day gets its anchors though a server was away at midnight."""
+    check_connection()
+    anchors.drop_due(now=timezone.now())

@@ -14,13 +14,17 @@ from checkpoints.portable import DocumentTooLarge, ImportRefused
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
 from hitl import policy, postponing, revisions, services
+from hitl.api_ledger import FormatUnknown
+from hitl.bulk import BulkInvalid
 from hitl.delegations import DelegationRefused
 from hitl.erasure import CannotErase
+from hitl.undoing import NotYours
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.forks import NothingToFork, ReasonMissing
 from runs.services import InputInvalid, OrdersStopped, PauseClosed, RepositoryNotFound
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
+from runs.taking_back import TooLate
 from runs.threads import NothingToResume, ThreadBusy
 
 STATUS: dict[type[Exception], int] = {
@@ -57,6 +61,10 @@ STATUS: dict[type[Exception], int] = {
     ImportRefused: 422,
     DocumentTooLarge: 413,
     CannotErase: 409,
+    TooLate: 409,
+    NotYours: 403,
+    FormatUnknown: 400,
+    BulkInvalid: 422,
     StoreUnavailable: 503,
 }
 

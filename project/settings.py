@@ -221,10 +221,11 @@ CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5.0
 CELERY_TASK_DEFAULT_QUEUE = "steps"
 CELERY_TASK_QUEUES = [Queue(name, Exchange(name), routing_key=name) for name in ("control", "steps", "agents")]
 """`control` is the sweep's; a template's step says `steps` or `agents`, which is for those that take minutes."""
-CELERY_TASK_ROUTES = {name: {"queue": "control"} for name in ("runs.tasks.sweep", "hitl.tasks.fire_deadlines")}
+CELERY_TASK_ROUTES = {"runs.tasks.sweep": {"queue": "control"}, "hitl.tasks.*": {"queue": "control"}}
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "runs.tasks.sweep", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
     "deadlines": {"task": "hitl.tasks.fire_deadlines", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
+    "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": 300.0, "options": {"expires": 120}},
 }
 
 REST_FRAMEWORK = {

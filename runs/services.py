@@ -18,7 +18,7 @@ from checkpoints import codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import definitions, files
-from runs.engine import commit, damage, ending
+from runs.engine import approvals, commit, damage, ending
 from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
 from runs.engine.interruptions import BEFORE, STOPS
@@ -334,11 +334,13 @@ def resume(
     answer: dict[str, Any],
     update: Mapping[str, Any] | None = None,
     edited: str = "",
+    at: dt.datetime | None = None,
 ) -> None:
     """Let a paused run go on the way that `action` names. Call inside the transaction that closed the pause, which is `answerable`.
 
     The answer becomes a checkpoint: its `next_step` is the way out, its state holds the feedback and `update`, joined by the workflow's
-    reducers, and under `decided_content` the content as it was `edited`. Raises reducers.MergeFailed.
+    reducers, and under `decided_content` the content as it was `edited`. With `at` the run goes on then, and may be taken back before
+    (`taking_back`). Raises reducers.MergeFailed.
     """
     run, to = pause.run, pause.ways[action]
     queue = sequence.queue_of(run.frozen.steps, to)
@@ -347,18 +349,19 @@ def resume(
     verdict = {} if pause.phase in STOPS else {pause.step: action}
     state = reducers.apply(before, update, run.frozen.reducers) if update else before
     state = {**state, "revision_feedback": words, "decided": {**state.get("decided", {}), **verdict}, **_content(state, pause.step, edited)}
-    checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE)
+    approved = approvals.answered(pause, action, answer["decision_id"], edited=edited)
+    checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE, approved=approved)
     lines = [line(f"Workflow resumed with decision: {action}", step=pause.step, by=by), *unkept(update or {}, pause.step)]
     if action == sequence.REVISE:
         lines += [line(f"Re-running step: {to} with feedback", step=to), line(f"Revision feedback: {feedback}", step=to)]
     received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": to})
-    resumed = (EventKind.RUN_RESUMED, {"decision": action, "step": to})
-    fields = {"status": PENDING, "due_at": timezone.now(), "queue": queue}
+    resumed = (EventKind.RUN_RESUMED, {"decision": action, "step": to, **({"goes_on_at": at.isoformat()} if at else {})})
+    fields = {"status": PENDING, "due_at": at or timezone.now(), "queue": queue}
     facts = [received, created(checkpoint), resumed, *lines]
     if not commit.write(run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint):
         raise PauseClosed(f"{run.shown_id} no longer waits for an answer")
     ending.note_on_parent(run, f"answered with {action} by {by}")
-    nudge_on_commit(run.pk, queue)
+    nudge_on_commit(run.pk, queue, at=at)
 
 
 def _content(state: Mapping[str, Any], step: str, edited: str) -> dict[str, dict[str, str]]:
@@ -416,9 +419,12 @@ def _cancel(run: Run, by: User) -> None:
         nudge_on_commit(run_id, queue)
 
 
-def _after_answer(pause: Pause, state: dict[str, Any], before: dict[str, Any], *, next_step: str, status: CheckpointStatus) -> Checkpoint:
+def _after_answer(
+    pause: Pause, state: dict[str, Any], before: dict[str, Any], *, next_step: str, status: CheckpointStatus, approved: Mapping[str, Any]
+) -> Checkpoint:
     steps = pause.run.frozen.steps
-    kept = {key: value for key, value in pause.checkpoint.metadata.items() if key not in {"blocking_reason", "next_deadline"}}
+    gone = {"blocking_reason", "next_deadline", approvals.MATERIAL, approvals.KEY}
+    kept = {**{key: value for key, value in pause.checkpoint.metadata.items() if key not in gone}, **approved}
     if pause.phase == BEFORE:
         kept["cleared"] = next_step  # asked about already: the step begins now
     entry = Entry(

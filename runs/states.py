@@ -26,7 +26,7 @@ LIVE = frozenset({PENDING, RUNNING, PAUSED})
 ENDED = frozenset({COMPLETED, FAILED, CANCELLED, EXPIRED})
 
 MOVES: dict[RunStatus, frozenset[RunStatus]] = {
-    PENDING: frozenset({RUNNING, CANCELLED}),
+    PENDING: frozenset({RUNNING, PAUSED, CANCELLED}),  # PAUSED: an answer was taken back before the run went on with it
     RUNNING: frozenset({PENDING, PAUSED, COMPLETED, FAILED, CANCELLED}),  # PENDING: time slice over, or worker lost
     PAUSED: frozenset({PENDING, CANCELLED, EXPIRED}),
     COMPLETED: frozenset(),

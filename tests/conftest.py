@@ -20,7 +20,13 @@ from hitl.models import ApiToken
 from runs import services as runs
 from runs.engine.advance import advance
 from runs.models import Pause, WorkOrder
-from tests import quick  # registers the test steps
+from tests import (
+    ledger,
+    quick,  # registers the test steps
+)
+from tests.ledger import unguarded as unguarded
+
+ledger.let_flush()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -152,7 +152,7 @@ def card_of(
     pause, gone = choose(pauses, wanted)
     if pause is None:
         return {"pause": None, "form": DecisionForm(), "problem": problem or gone, "others": []}
-    files, hidden, damage = _patch_of(pause)
+    files, hidden, damage = patch_of(pause)
     same = answered is None or answered.run_id == pause.run_id
     standing = cards.of(pause, by)
     wanted_inputs = SchemaForm(pause.required_inputs, initial=standing.known) if pause.required_inputs else None
@@ -192,7 +192,7 @@ def whose(run: Run) -> str:
     return " / ".join(reversed(names))
 
 
-def _patch_of(pause: Pause) -> tuple[list[patches.FileDiff], int, str]:
+def patch_of(pause: Pause) -> tuple[list[patches.FileDiff], int, str]:
     """The patch by file, its lines that are left out, and what is wrong where it cannot be read."""
     if not pause.patch_digest:
         return [], 0, ""

@@ -10,10 +10,11 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints import ids, store
-from hitl import policy, services, sight
+from hitl import policy, services, sight, undoing
 from hitl.forms import WorkOrderForm
 from hitl.models import Via
 from hitl.views import family
@@ -107,6 +108,7 @@ def page_of(order: WorkOrder, *, by: User, wanted: str = "", **answer: Any) -> d
         "steps": progress(order),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
+        "undo": None if pauses else undoing.waiting([run, *below], now=timezone.now()),
         "seq": order.thread.last_seq,
         "terminal": order.status in TERMINAL,
         "may_cancel": not guest and (order.status in {"pending", "running"} or order.gathering),

@@ -18,7 +18,7 @@ from django.views.decorators.http import condition, require_http_methods, requir
 
 from checkpoints import ids, reducers, store
 from checkpoints.models import Checkpoint, Thread
-from hitl import policy, services, sight
+from hitl import policy, services, sight, undoing
 from hitl import threads as doors
 from hitl.forms import MessageForm, ThreadForm
 from hitl.models import Via
@@ -183,6 +183,7 @@ def page_of(thread: Thread, *, by: User, wanted: str = "", message: MessageForm 
         **family.story_of(thread.pk),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
+        "undo": None if pauses else undoing.waiting([run, *below], now=timezone.now()),
         "said": _said(state),
         "runs": list(Run.objects.filter(thread=thread).select_related("definition").order_by("-id")[:RUNS]),
         "message": message or MessageForm(first=run is None),

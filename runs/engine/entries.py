@@ -12,7 +12,7 @@ from checkpoints import codec, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
 from runs import due, panels
-from runs.engine import budget
+from runs.engine import approvals, budget
 from runs.engine.context import Held, loop_num
 from runs.engine.facts import CARRIED, Facts, created, line
 from runs.engine.interruptions import SUSPENDED
@@ -58,6 +58,7 @@ def after_step(
             **held.joined,
             **(metadata or {}),
             **({"git": _git(code)} if code else {}),
+            **({"skipped": sorted({*kept.get("skipped", ()), step})} if held.passing_over else {}),
             "loops": {**kept.get("loops", {}), **({step: number} if counts else {})},
             "outputs": {key: state[key] for key in OUTPUTS if key in state},
         },
@@ -151,7 +152,9 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint, opening: dict[str
     shown = kept_report(outcome.report)
     asked = schemas.check_inputs(outcome.required_inputs) if outcome.required_inputs else {}
     rules = {} if outcome.phase == SUSPENDED else review.of(sequence.named(held.steps, held.at))
-    bound = [shown["content"], shown["patch"], shown["facts"], *([asked] if asked else [])]
+    material = checkpoint.metadata.get(approvals.MATERIAL)
+    read = [shown["content"], shown["patch"]] if material is None else [{"material": material}]
+    bound = [*read, shown["facts"], *([asked] if asked else [])]
     return Pause(
         run=held.run,
         checkpoint=checkpoint,

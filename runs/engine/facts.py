@@ -13,7 +13,7 @@ from runs.models import Pause
 Fact = tuple[EventKind, dict[str, Any]]
 Facts = list[Fact]
 
-CARRIED = ("git", "loops", "loops_before", "last_pause")
+CARRIED = ("git", "loops", "loops_before", "last_pause", "approved", "skipped")
 """Metadata that each checkpoint takes over from its parent."""
 
 

@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from checkpoints import codec, live, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
-from runs.engine import commit, damage, ending, entries, lease, tracing
+from runs.engine import approvals, commit, damage, ending, entries, lease, tracing
 from runs.engine.context import Held
 from runs.engine.facts import Fact, Facts, asking, created, line, starting
-from runs.engine.interruptions import BEFORE, SUSPENDED
+from runs.engine.interruptions import BEFORE, STOPS, SUSPENDED
 from runs.models import Pause, Run
 from runs.states import COMPLETED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, LeaseLost
 from runs.workflows import sequence
@@ -88,6 +88,8 @@ def ask(held: Held, outcome: Ask) -> Pause:
     if opening.get("deadline_at") is not None:
         waiting["next_deadline"] = opening["deadline_at"].isoformat()
     asks_first = outcome.phase == BEFORE
+    if outcome.phase not in STOPS:
+        waiting |= approvals.asking(held.head.metadata, held.at, outcome.report.material)
     checkpoint, _ = entries.after_step(
         held,
         outcome.update,

@@ -132,11 +132,11 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
         return Done(update={"outcome": outcome_of(now)})
     if case.missing:
         again = bool(now.get("supplied"))
-        return _asking(ask_supplier_for_terms(case, case.missing, again=again, way=context.step), SUPPLIER, [], context)
+        return _asking(ask_supplier_for_terms(case, case.missing, again=again, way=context.step), SUPPLIER, [], now, context)
     ready = [name for name in left if name not in held or "answer" in held[name] or name in cleared]
     if not ready:
         waiting = {name: held[name] for name in left[:MAX_ASKED]}
-        return _asking(ask_supplier_about_lines(case, waiting, way=context.step), SUPPLIER, list(waiting), context)
+        return _asking(ask_supplier_about_lines(case, waiting, way=context.step), SUPPLIER, list(waiting), now, context)
     open_doubts = doubts(case, books)
     confidence = case.confidence(ready, assigned)
     wanted = [name for name in ready if not case.key_of(name, assigned) or (name not in cleared and name in held)]
@@ -145,17 +145,23 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
     if open_doubts or wanted:
         ids = part_of(case, books, [name for name in ready if name in wanted] or ready, assigned)
         asked = Decide(ids=ids, assigned=assigned, held={name: held[name] for name in ids if name in held})
-        return _asking(ask_bookkeeper(case, books, open_doubts, asked, way=context.step), BOOKKEEPER, ids, context)
+        return _asking(ask_bookkeeper(case, books, open_doubts, asked, way=context.step), BOOKKEEPER, ids, now, context)
     by = "bookkeeper" if set(ready) <= set(cleared) or case.accepted else "rule"
     context.log(f"{count(len(ready), 'position')} to book, confidence {confidence}, decided by {by}")
     return Go(update={"decision": Decision(positions=ready, confidence=str(confidence), by=by, back=context.step)})
 
 
-def _asking(question: Ask, reason: str, ids: Sequence[str], context: Context) -> Ask:
+def _asking(question: Ask, reason: str, ids: Sequence[str], now: BookingState, context: Context) -> Ask:
     """The question, with a note of what it is about; an earlier answer is no answer to it."""
     inputs = list(question.required_inputs["properties"])
     note = {"asked": Asked(reason=reason, positions=list(ids), inputs=inputs), "decided": {context.step: ""}}
-    return replace(question, update={**dict.fromkeys(inputs), **note})
+    report = replace(question.report, material=_material(now))
+    return replace(question, report=report, update={**dict.fromkeys(inputs), **note})
+
+
+def _material(now: BookingState) -> dict[str, Any]:
+    """What every answer is about, and what is booked in the end: the invoice as it was read."""
+    return {"document": now["document"], "invoice": now["invoice"]}
 
 
 @step("booking.post")
@@ -172,6 +178,7 @@ def post(state: State, context: Context) -> Outcome:
     if not decision:
         raise StepFailed("Nothing was decided, so nothing is booked. Go on from an earlier checkpoint.", code="nothing_decided")
     case = _case(now, context)
+    context.require_approval("booking.decide", _material(now))
     batch = _batch(now, case, decision)
     path = _folder(context) / LEDGER
     try:
