@@ -11,13 +11,14 @@ from django.db.models import Model
 
 from checkpoints import guard
 from checkpoints.guard import Guard
-from hitl.models import Anchor, Decision, Erasure, Ledger
+from hitl.models import Anchor, Decision, Erasure, Ledger, Vote
 
 
 def guards() -> tuple[Guard, ...]:
     """Of each table of the ledger."""
     return (
         Guard(model=Decision, may=_erasing(), freed=_freed(), once=[("id",), ("ledger_id", "position")]),
+        Guard(model=Vote, once=[("id",), ("pause_id", "voter_id"), ("pause_id", "seat_id")]),
         Guard(model=Erasure, once=[("id",)]),
         Guard(model=Anchor, once=[("id",)]),
         Guard(model=Ledger, may='{same} AND NEW."length" >= OLD."length"', freed=("length", "tip")),
