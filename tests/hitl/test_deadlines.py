@@ -11,13 +11,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints.models import Event
-from hitl import deadlines, invariants, services
+from hitl import deadlines, invariants, postponing, services
 from hitl.models import Decision, Via
 from hitl.tasks import fire_deadlines
 from runs import definitions, due
 from runs import services as runs
 from runs.engine.advance import advance
 from runs.models import Pause, Run
+from runs.services import PauseClosed
 from runs.workflows.base import Ask, Child, Gather, Report
 from tests.anything import DOES, state_of
 from tests.anything import order_that as order_that
@@ -247,6 +248,24 @@ def test_an_escalating_deadline_goes_through_the_stages_and_then_expires(asked, 
     fire(opened + 13 * HOUR)
     assert fresh(order).latest_run.status == "expired"
     assert [one["what"] for one in updates(order)] == ["escalated", "escalated"]
+
+
+@pytest.mark.parametrize("moved", ["its deadline", "its stage"])
+def test_a_sweep_that_read_too_early_ends_nothing(asked, ana, moved):
+    """P8: it looked, then somebody gave more time, or further people were asked; then it acts on what it saw."""
+    pause = pause_of(order := asked(deadline=FOUR))
+    seen = Pause.objects.answerable().get(pk=pause.pk)
+    if moved == "its deadline":
+        postponing.extend(pause.pk, by=ana, until=at(pause, 5), reason="x")
+    else:
+        Pause.objects.update(stage=1)
+    for act in (
+        lambda: runs.expire(seen, now=at(pause, 4)),
+        lambda: services.decide_by_policy(seen, action="approve", words="", at=at(pause, 4)),
+    ):
+        with pytest.raises(PauseClosed):
+            act()
+    assert (fresh(order).status, Decision.objects.exists()) == ("paused", False)
 
 
 def test_who_answers_too_late_is_told_that_it_expired(asked, ana, api, page):
