@@ -14,7 +14,7 @@ from checkpoints.models import Event
 from hitl import deadlines, invariants, postponing, services
 from hitl.models import Decision, Via
 from hitl.tasks import fire_deadlines
-from runs import definitions, due
+from runs import definitions, due, threads
 from runs import services as runs
 from runs.engine.advance import advance
 from runs.models import Pause, Run
@@ -306,6 +306,29 @@ def test_a_fork_of_what_expired_asks_anew_and_approves_nothing(asked, ana):
     fire(at(pause_of(order), 4))
     runs.fork(fresh(order).thread.head.pk, by=ana, reason="We need it after all")
     assert drive(order).status == "paused"
+
+
+def test_a_thread_without_an_order_that_expired_is_asked_again_by_a_turn_without_input(asked, ana):
+    """S1-4: nothing new was said, so it goes on where it stopped."""
+    asked(deadline=FOUR)  # makes the template
+    thread = threads.open_thread(by=ana, title="Alone")
+    first = threads.invoke(thread.pk, threads.Turn(template="ruled", input={"text": "x"}), by=ana)
+    advance(first.pk, budget=60)
+    old = Pause.objects.open().get(run=first)
+    deadlines.fire(old.pk, now=at(old, 4))
+    first.refresh_from_db()
+    again = threads.invoke(thread.pk, threads.Turn(), by=ana)
+    new = Pause.objects.open().get(run=again)
+    assert (first.status, again.status, again.retry_of_id, new.deadline_at) == ("expired", "paused", first.pk, at(new, 4))
+
+
+def test_a_question_whose_run_does_not_wait_holds_up_no_other(asked):
+    """It should not be, and `invariants` names it; the sweep looks at it again later."""
+    pause = pause_of(asked(deadline=FOUR))
+    Run.objects.filter(pk=pause.run_id).update(status="pending")
+    assert [fire(at(pause, 4)), fire(at(pause, 4))] == [1, 0]
+    pause.refresh_from_db()
+    assert pause.status == "open"
 
 
 def test_a_child_run_that_expires_takes_its_parent_along_and_asks_again_with_it(make_order, templates, ana):
