@@ -391,23 +391,6 @@ def test_one_question_whose_rules_fail_holds_up_no_other(asked, monkeypatch):
     assert fresh(bad).latest_run.status == "expired"
 
 
-def test_a_sweep_reads_what_is_due_and_nothing_else(asked):
-    """With ten thousand open questions a sweep that finds nothing is one statement, of one index; it takes due ones in bounded batches."""
-    order = asked(deadline=FOUR)
-    pause = pause_of(order)
-    with CaptureQueriesContext(connection) as none_due:
-        assert fire(at(pause, 1)) == 0
-    assert len(none_due) == 1
-    with connection.cursor() as cursor:
-        sql, params = Pause.objects.due(now=at(pause, 4)).values_list("pk", flat=True)[: deadlines.BATCH].query.sql_with_params()
-        if connection.vendor == "postgresql":
-            cursor.execute("SET LOCAL enable_seqscan = off")
-            cursor.execute(f"EXPLAIN {sql}", params)
-        else:
-            cursor.execute(f"EXPLAIN QUERY PLAN {sql}", params)
-        assert "pause_open_by_next" in str(cursor.fetchall())
-
-
 def test_what_a_deadline_costs_does_not_grow_with_what_is_open(asked):
     """Statements, since seconds depend on the machine: so many for each question that is due, none for the others."""
     orders = [asked(deadline=FOUR) for _ in range(4)]
