@@ -50,11 +50,16 @@ def fire_due(*, now: dt.datetime, limit: int = BATCH) -> int:
         try:
             fire(pause_id, now=now)
         except PauseClosed:
-            continue  # an answer, or another sweep, came first
-        except Exception:
+            _put_off(pause_id, now)  # an answer, or another sweep, came first; then this finds nothing
+        except Exception:  # whatever it is, the others are not held up by it
             logger.exception("the rules of pause %s could not act; again in %s", pause_id, AGAIN)
-            Pause.objects.due(now=now).filter(pk=pause_id).update(next_at=now + AGAIN)
+            _put_off(pause_id, now)
     return len(found)
+
+
+def _put_off(pause_id: uuid.UUID, now: dt.datetime) -> None:
+    """Look at a question again in a while, where it is still due."""
+    Pause.objects.due(now=now).filter(pk=pause_id).update(next_at=now + AGAIN)
 
 
 def fire(pause_id: uuid.UUID, *, now: dt.datetime) -> None:
