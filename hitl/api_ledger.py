@@ -40,7 +40,10 @@ class ReceiptOut(serializers.Serializer[Receipt]):
     action = serializers.CharField(source="decision.action", help_text="undo where it takes another decision back.")
     feedback = serializers.CharField(source="decision.feedback")
     input = serializers.DictField(source="decision.payload", allow_null=True)
-    decided_by = serializers.CharField(source="decision.decided_by.username")
+    decided_by = serializers.CharField(
+        source="decision.decided_by.username", default=None, allow_null=True, help_text="Null where the template's rules answered."
+    )
+    on_behalf_of = serializers.CharField(source="decision.on_behalf_of.username", default=None, allow_null=True)
     decided_at = serializers.DateTimeField(source="decision.decided_at")
     via = serializers.CharField(source="decision.via")
     revision = serializers.IntegerField(source="decision.revision")

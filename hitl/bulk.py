@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from django.contrib.auth.models import User
+from django.db.models import Q
 
 from checkpoints.store import CheckpointDamaged, StoreUnavailable
-from hitl import services
-from hitl.models import Decision, Via
+from hitl import policy, services
+from hitl.models import Decision, Via, Vote
 from runs.models import Pause
 from runs.services import PauseClosed
 from runs.states import PauseStatus
@@ -20,7 +21,15 @@ from runs.workflows.sequence import APPROVE, CANCEL
 
 MOST = 100
 ANSWERS = (APPROVE, CANCEL)
-REFUSALS = (services.NotFound, services.AnswerInvalid, services.RevisionMismatch, PauseClosed, CheckpointDamaged, StoreUnavailable)
+REFUSALS = (
+    policy.Refused,
+    services.NotFound,
+    services.AnswerInvalid,
+    services.RevisionMismatch,
+    PauseClosed,
+    CheckpointDamaged,
+    StoreUnavailable,
+)
 """What one of the answers may end with without stopping the others."""
 
 
@@ -104,6 +113,8 @@ def _one(pause_id: uuid.UUID, revision: int, pause: Pause | None, *, action: str
         decision = services.decide(pause_id, action=action, by=by, via=via, revision=revision)
     except (*REFUSALS, NotInBulk) as refusal:
         return Result(pause_id, pause, None, str(getattr(refusal, "code", "refused")), str(refusal))
+    if isinstance(decision, Vote):
+        return Result(pause_id, pause, None, "voted", "Your vote was taken; the question stays open until enough have approved.")
     return Result(pause_id, pause, decision, "", services.PAST[action].capitalize() + ".")
 
 
@@ -127,8 +138,8 @@ def risk_of(pause: Pause) -> str:
 
 
 def _seen(pause_ids: Iterable[uuid.UUID], by: User) -> Iterable[Pause]:
-    shown = Pause.objects.visible_to(by).shown().select_related("run__definition", "run__thread__owner", "run__parent")
-    return shown.filter(pk__in=list(pause_ids)).order_by("id")
+    shown = Pause.objects.filter(pk__in=list(pause_ids)).shown().select_related("run__definition", "run__thread__owner", "run__parent")
+    return shown.filter(Q(pk__in=Pause.objects.visible_to(by).values("pk")) | Q(pk__in=policy.asked_of(by).values("pk"))).order_by("id")
 
 
 def _check(pause_ids: Sequence[uuid.UUID]) -> None:

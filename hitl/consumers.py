@@ -14,10 +14,9 @@ from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.contrib.auth.models import User
 
 from checkpoints import live
-from checkpoints.models import Thread
+from hitl import postponing, sight
 from hitl.authentication import person_of
 from hitl.hub import cursor, hub, in_database_thread
-from runs.models import Pause
 
 PING_EVERY = 25.0
 
@@ -32,12 +31,12 @@ class Refused(Exception):
 
 @in_database_thread
 def sees_thread(user: User, thread_id: uuid.UUID) -> bool:
-    return Thread.objects.visible_to(user).filter(pk=thread_id).exists()
+    return sight.sees(thread_id, by=user)
 
 
 @in_database_thread
 def waiting(user: User) -> int:
-    return Pause.objects.open().visible_to(user).count()
+    return postponing.inbox(user).count()
 
 
 class Pumping(AsyncJsonWebsocketConsumer):

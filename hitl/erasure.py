@@ -22,7 +22,7 @@ from checkpoints import bodies, codec, collecting, ids
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.keeping import Tally, weight
 from checkpoints.models import Checkpoint, Event, Memo, Thread
-from hitl.models import Decision, Erasure, Import
+from hitl.models import Decision, Erasure, Import, Snooze, Vote
 from hitl.services import NotFound
 from runs import keeping
 from runs.engine.context import workspace_path
@@ -119,6 +119,8 @@ def _rows(threads: Sequence[uuid.UUID]) -> dict[str, QuerySet[Any]]:
     runs = Run.objects.filter(thread__in=threads).values("pk")
     return {
         "decisions": Decision.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
+        "votes": Vote.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
+        "snoozes": Snooze.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
         "pauses": Pause.objects.filter(run__in=runs),
         "events": Event.objects.filter(thread__in=threads),
         "memos": Memo.objects.filter(thread__in=threads),

@@ -15,7 +15,8 @@ from runs.models import Pause, Run, WorkOrder
 
 PAGE = 500
 COLUMNS = (
-    "ledger", "position", "id", "decided_at", "decided_by", "action", "feedback", "input", "via", "revision", "order", "run", "pause",
+    "ledger", "position", "id", "decided_at", "decided_by", "on_behalf_of", "action", "feedback", "input",
+    "via", "revision", "order", "run", "pause",
     "content_digest", "evidence", "goes_on_at", "undoes", "erased", "previous", "digest",
 )  # fmt: skip
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -26,7 +27,9 @@ def rows(ledgers: Sequence[str]) -> Iterator[Decision]:
     """The decisions of some ledgers, in order, page by page: no cursor stays open while a client is slow."""
     for name in ledgers:
         after = 0
-        mine = Decision.objects.filter(ledger=name).select_related("decided_by", "erasure", "pause__run").order_by("position")
+        mine = (
+            Decision.objects.filter(ledger=name).select_related("decided_by", "on_behalf_of", "erasure", "pause__run").order_by("position")
+        )
         while page := list(mine.filter(position__gt=after)[:PAGE]):
             yield from page
             after = page[-1].position
@@ -40,7 +43,8 @@ def told(decision: Decision) -> dict[str, Any]:
         "position": decision.position,
         "id": decision.shown_id,
         "decided_at": decision.decided_at.isoformat(),
-        "decided_by": decision.decided_by.get_username(),
+        "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
+        "on_behalf_of": decision.on_behalf_of.get_username() if decision.on_behalf_of else None,
         "action": decision.action,
         "feedback": decision.feedback,
         "input": decision.payload,

@@ -15,8 +15,8 @@ from hitl.models import Anchor, Decision, Ledger
 from hitl.services import NotFound
 
 RELATED = (
-    "decided_by", "erasure", "undoes", "undone_by__decided_by", "pause__run__thread", "pause__run__work_order", "pause__run__parent",
-    "pause__checkpoint",
+    "decided_by", "on_behalf_of", "erasure", "undoes", "undone_by__decided_by", "pause__run__thread", "pause__run__work_order",
+    "pause__run__parent", "pause__checkpoint",
 )  # fmt: skip
 
 
@@ -57,8 +57,8 @@ def ledgers_of(user: User) -> Any:
 
 
 def find(decision_id: uuid.UUID, *, by: User) -> Decision:
-    """A decision that this person may see; raises NotFound. Of one that was erased, who sees its ledger sees what is left."""
-    mine = Q(pause__run__thread__in=Thread.objects.visible_to(by)) | Q(pause=None, ledger__in=ledgers_of(by))
+    """A decision that this person may see, or gave; raises NotFound. Of one that was erased, who sees its ledger sees what is left."""
+    mine = Q(pause__run__thread__in=Thread.objects.visible_to(by)) | Q(pause=None, ledger__in=ledgers_of(by)) | Q(decided_by=by.pk)
     found = Decision.objects.filter(mine).select_related(*RELATED).filter(pk=decision_id).first()
     if found is None:
         raise NotFound("There is no such decision.")

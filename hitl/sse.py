@@ -15,6 +15,7 @@ from urllib.parse import parse_qs
 
 from checkpoints import ids
 from checkpoints.log import Envelope
+from hitl import services
 from hitl.authentication import person_of
 from hitl.hub import cursor, hub, in_database_thread
 from runs.models import WorkOrder
@@ -22,7 +23,7 @@ from runs.states import ENDED
 
 HEARTBEAT = 15.0
 RETRY_MS = 2000
-TERMINAL = {"run_completed", "run_failed", "run_cancelled"}
+TERMINAL = {"run_completed", "run_failed", "run_cancelled", "run_expired"}
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -30,7 +31,10 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 @in_database_thread
 def find_order(user: Any, order_id: uuid.UUID) -> WorkOrder | None:
-    return WorkOrder.objects.visible_to(user).filter(pk=order_id).first()
+    try:
+        return services.look_at_order(order_id, by=user)
+    except services.NotFound:
+        return None
 
 
 @in_database_thread

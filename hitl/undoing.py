@@ -38,18 +38,14 @@ def undo(decision_id: uuid.UUID, *, by: User, via: Via) -> Decision:
     if decision.goes_on_at is None or decision.pause is None:
         raise TooLate("This answer could not be taken back: its step leaves no time for that.")
     if hasattr(decision, "undone_by"):
-        raise TooLate(f"{_name(decision.undone_by.decided_by)} took this answer back already.")
+        raise TooLate(f"{decision.undone_by.who} took this answer back already.")
     return _undo(decision, until=decision.goes_on_at, by=by, via=via)
 
 
 def _why_not(decision: Decision, user: User) -> str:
     if user.is_superuser or decision.decided_by_id == user.pk:
         return ""
-    return f"Only {_name(decision.decided_by)}, who gave this answer, or an administrator may take it back."
-
-
-def _name(user: User) -> str:
-    return user.get_full_name() or user.get_username()
+    return f"Only {decision.name}, who gave this answer, or an administrator may take it back."
 
 
 @transaction.atomic(durable=True)
@@ -66,7 +62,7 @@ def _undo(decision: Decision, *, until: dt.datetime, by: User, via: Via) -> Deci
         content_digest=decision.content_digest,
     )
     told = {"decision_id": undone.shown_id, "undoes": decision.shown_id, "via": str(via)}
-    taking_back.take_back(decision.pause, until=until, by=_name(by), told=told)
+    taking_back.take_back(decision.pause, until=until, by=undone.name, told=told)
     services.append(undone)
     return undone
 

@@ -13,9 +13,10 @@ from checkpoints.differences import DifferentThreads, NothingBefore
 from checkpoints.portable import DocumentTooLarge, ImportRefused
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
-from hitl import revisions, services
+from hitl import policy, postponing, revisions, services
 from hitl.api_ledger import FormatUnknown
 from hitl.bulk import BulkInvalid
+from hitl.delegations import DelegationRefused
 from hitl.erasure import CannotErase
 from hitl.undoing import NotYours
 from runs.definitions import TemplateInvalid, TemplateNotFound
@@ -36,10 +37,17 @@ STATUS: dict[type[Exception], int] = {
     DifferentThreads: 409,
     NothingBefore: 409,
     services.AlreadyAnswered: 409,
+    policy.NotAllowed: 403,
+    policy.NotNow: 409,
+    DelegationRefused: 422,
     PauseClosed: 409,
     services.RevisionMismatch: 409,
     services.NotPaused: 409,
     services.SeveralQuestions: 409,
+    postponing.NoDeadline: 409,
+    postponing.DeadlineMoved: 409,
+    postponing.NotAnswerer: 403,
+    postponing.PostponingInvalid: 422,
     ThreadBusy: 409,
     NothingToResume: 409,
     MergeFailed: 422,
@@ -86,7 +94,7 @@ def problem(status: int, code: str, detail: str, **extra: Any) -> Response:
 
 def _extra(error: Exception) -> dict[str, Any]:
     match error:
-        case services.AnswerInvalid() | InputInvalid() | TemplateInvalid():
+        case services.AnswerInvalid() | InputInvalid() | TemplateInvalid() | postponing.PostponingInvalid():
             return {"errors": error.errors}
         case services.SeveralQuestions():
             return {"pause_ids": [pause.shown_id for pause in error.pauses]}
@@ -98,9 +106,11 @@ def _extra(error: Exception) -> dict[str, Any]:
         case services.AlreadyAnswered(decision=decision) if decision is not None:
             return {
                 "decision": decision.action,
-                "decided_by": decision.decided_by.get_username(),
+                "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
                 "decided_at": decision.decided_at.isoformat(),
             }
+        case services.AlreadyAnswered(pause=pause) if pause.closed_at is not None:
+            return {"state": pause.status, "closed_at": pause.closed_at.isoformat()}
     return {}
 
 

@@ -48,6 +48,10 @@ class FailureCode(models.TextChoices):
 
     CANCELLED_BY_USER = "cancelled_by_user"
     CANCELLED_WITH_PARENT = "cancelled_with_parent"
+    CANCELLED_BY_POLICY = "cancelled_by_policy"
+    """Nobody answered in time, and the template says cancel."""
+    EXPIRED = "expired"
+    """Nobody answered in time."""
     STEP_ERROR = "step_error"
     INCIDENT = "incident"
 

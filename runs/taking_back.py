@@ -13,6 +13,7 @@ from django.utils import timezone
 from checkpoints import live, log, store
 from checkpoints.models import CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
+from runs import due
 from runs.engine import ending
 from runs.engine.begin import ANEW
 from runs.engine.facts import asking, line
@@ -34,7 +35,9 @@ def goes_on_at(pause: Pause, action: str, *, now: dt.datetime) -> dt.datetime | 
 
 
 def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]) -> Pause:
-    """Ask a question again as it was, whose answer the run would have acted on at `until`. Call inside a transaction.
+    """Ask a question again as it was, whose answer the run would have acted on at `until`; its deadline begins anew, and so do votes.
+
+    Call inside a transaction.
 
     `pause` is `answerable`; `told` goes into the log. Raises TooLate: then roll back.
     """
@@ -54,7 +57,8 @@ def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]
         metadata=asked.metadata,
     )
     checkpoint = store.save(run.thread_id, run.pk, store.load(asked), entry, parent=head, before=store.load(head))
-    again = Pause(**{field.attname: getattr(pause, field.attname) for field in Pause._meta.concrete_fields if field.name not in ANEW})
+    same = {field.attname: getattr(pause, field.attname) for field in Pause._meta.concrete_fields if field.name not in ANEW}
+    again = Pause(**same, **due.columns(pause.review, now))
     again.run, again.checkpoint, again.status, again.opened_at = run, checkpoint, PauseStatus.OPEN, now
     again.save(force_insert=True)
     live.inbox_hint_on_commit()

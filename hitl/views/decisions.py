@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from hitl import patches, receipts, services, undoing
-from hitl.models import Via
+from hitl.models import Via, Vote
 from hitl.views import family
 from hitl.views.common import home_of, person
 
@@ -35,6 +35,7 @@ def receipt(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
         "decision": found.decision,
         "shown": found.document,
         "standing": found.standing,
+        "votes": list(Vote.objects.filter(pause=pause).select_related("voter", "seat").order_by("pk")) if found.decision.votes else [],
         "undone": getattr(found.decision, "undone_by", None),
         "labels": pause.labels if pause else {},
         "home": home_of(pause.run) if pause else "",

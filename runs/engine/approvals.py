@@ -32,19 +32,22 @@ def asking(metadata: Mapping[str, Any], step: str, material: Any) -> dict[str, A
     return {**left, **({MATERIAL: digest_of(material)} if material is not None else {})}
 
 
-def answered(pause: Pause, action: str, decision_id: str) -> dict[str, Any]:
-    """The approvals after an answer that lets the run go on."""
+def answered(pause: Pause, action: str, decision_id: str, *, edited: str = "") -> dict[str, Any]:
+    """The approvals after an answer that lets the run go on. Where the content itself was material, what counts is the text as `edited`."""
     metadata = pause.checkpoint.metadata
     before = metadata.get(KEY, {})
     if pause.phase in STOPS or action == sequence.REVISE:
         return {KEY: before} if before else {}
+    material = metadata.get(MATERIAL, "")
+    if edited and material == digest_of(pause.content):
+        material = digest_of(edited)
     given = {
         "pause": pause.shown_id,
         "decision": decision_id,
         "action": action,
         "revision": pause.revision,
         "content": pause.content_digest,
-        "material": metadata.get(MATERIAL, ""),
+        "material": material,
     }
     return {KEY: {**before, pause.step: given}}
 

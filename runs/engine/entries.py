@@ -11,6 +11,7 @@ from django.utils import timezone
 from checkpoints import codec, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
+from runs import due, panels
 from runs.engine import approvals, budget
 from runs.engine.context import Held, loop_num
 from runs.engine.facts import CARRIED, Facts, created, line
@@ -139,10 +140,18 @@ def failure(
     return [*facts, created(checkpoint)], checkpoint
 
 
-def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
+def opening(held: Held, outcome: Ask) -> dict[str, Any]:
+    """The columns of a pause that say when it opens, by which rules, and when those act."""
+    now = timezone.now()
+    rules = {} if outcome.phase == SUSPENDED else review.of(sequence.named(held.steps, held.at))
+    return {"review": rules, "opened_at": now, **due.columns(rules, now)}
+
+
+def question(held: Held, outcome: Ask, checkpoint: Checkpoint, opening: dict[str, Any]) -> Pause:
     """The pause that a step opens."""
     shown = kept_report(outcome.report)
     asked = schemas.check_inputs(outcome.required_inputs) if outcome.required_inputs else {}
+    rules = {} if outcome.phase == SUSPENDED else review.of(sequence.named(held.steps, held.at))
     material = checkpoint.metadata.get(approvals.MATERIAL)
     read = [shown["content"], shown["patch"]] if material is None else [{"material": material}]
     bound = [*read, shown["facts"], *([asked] if asked else [])]
@@ -162,10 +171,10 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
         bare=list(outcome.bare),
         revision=(_asked_before(held, outcome.phase) or 0) + 1,
         max_revisions=outcome.max_revisions,
-        review={} if outcome.phase == SUSPENDED else review.of(sequence.named(held.steps, held.at)),
+        panel_id=panels.keep(rules),
+        **opening,
         ways=dict(outcome.ways),
         labels=dict(outcome.labels),
-        opened_at=timezone.now(),
     )
 
 

@@ -83,7 +83,10 @@ def go(held: Held, outcome: Go, *, stay: bool) -> None:
 @transaction.atomic(durable=True)
 def ask(held: Held, outcome: Ask) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
+    opening = entries.opening(held, outcome)
     waiting = {"blocking_reason": outcome.phase, "last_pause": outcome.phase}
+    if opening.get("deadline_at") is not None:
+        waiting["next_deadline"] = opening["deadline_at"].isoformat()
     asks_first = outcome.phase == BEFORE
     if outcome.phase not in STOPS:
         waiting |= approvals.asking(held.head.metadata, held.at, outcome.report.material)
@@ -96,7 +99,7 @@ def ask(held: Held, outcome: Ask) -> Pause:
         metadata=waiting,
         ran=not asks_first,
     )
-    pause = entries.question(held, outcome, checkpoint)
+    pause = entries.question(held, outcome, checkpoint, opening)
     facts: Facts = [
         *([] if asks_first else _completed(held)),
         *asking(pause, checkpoint),

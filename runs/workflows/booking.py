@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from runs.workflows import booking_ledger as ledger
+from runs.workflows import booking_remote as remote
 from runs.workflows.attached import KEY, bytes_of, schema_of
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, State, StepFailed, step
 from runs.workflows.booking_books import LEDGER, Books, folder_of, read_books
@@ -167,9 +168,10 @@ def _material(now: BookingState) -> dict[str, Any]:
 def post(state: State, context: Context) -> Outcome:
     """Append what was decided to the ledger, each entry once whatever happens; then back to decide where something is left.
 
+    With the configuration `"ledger": "rest"` it is posted to `WAYSTATION_LEDGER_URL` first, and the file is its journal.
     Sets `posted`, `net_posted`, `vat_posted` (VAT group → amount), and at the end `outcome`.
     Where another order booked the invoice meanwhile, that is for `decide` to ask about. Fails with `ledger_busy`, `ledger_unreadable`,
-    or `already_booked` where this order itself booked it otherwise (after a fork).
+    `ledger_unknown`, `ledger_away`, `ledger_refused`, or `already_booked` where this order itself booked it otherwise (after a fork).
     """
     now = cast(BookingState, dict(state))
     decision = now.get("decision")
@@ -180,7 +182,7 @@ def post(state: State, context: Context) -> Outcome:
     batch = _batch(now, case, decision)
     path = _folder(context) / LEDGER
     try:
-        added = context.once("append", lambda: ledger.append(path, _rows(now, case, batch, context), check=context.check))
+        added = context.once("append", lambda: _append(path, _rows(now, case, batch, context), context))
     except ledger.AlreadyBooked as error:
         fresh = _match(now, context, read_books(path.parent))
         if not fresh["booked_by"]:
@@ -194,6 +196,14 @@ def post(state: State, context: Context) -> Outcome:
     if open_positions(cast(BookingState, {**now, **update}), case):
         return Go(to=decision["back"], update=update)
     return Done(update={**update, "outcome": outcome_of(cast(BookingState, {**now, **update}))})
+
+
+def _append(path: Path, rows: list[ledger.Entry], context: Context) -> int:
+    """The ledger that others keep comes first: what it refuses is not in the journal either."""
+    if context.config.get("ledger") == "rest":
+        ledger.require_free(path, rows)
+        remote.send(rows, key=context.key)
+    return ledger.append(path, rows, check=context.check)
 
 
 def _batch(now: BookingState, case: Case, decision: Decision) -> Batch:
@@ -213,7 +223,7 @@ def _rows(now: BookingState, case: Case, batch: Batch, context: Context) -> list
         key=invoice_key(case.invoice, case.match, context.order.id, another=bool(case.accepted.get("not_duplicate"))),
         order=context.order.id,
         document=now["document"],
-        booked_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        booked_at=context.once("booked_at", lambda: dt.datetime.now(dt.UTC).isoformat(timespec="seconds")),  # a key has one body
         rate=Decimal(case.accepted.get("rate", "1")),
         vat_account=case.policy.vat_account,
         payables_account=case.policy.payables_account,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import logging
-
-from pypdf import PdfReader
-from pypdf.errors import PyPdfError
+from typing import TYPE_CHECKING
 
 from runs.workflows import invoice_cii, invoice_ubl
 from runs.workflows.invoice_model import Invoice
 from runs.workflows.invoice_reading import MAX_BYTES, InvoiceUnreadable, parse
+
+if TYPE_CHECKING:
+    from pypdf import PdfReader
 
 NAMES = ("factur-x.xml", "zugferd-invoice.xml", "xrechnung.xml")
 """How the invoice inside a hybrid PDF is called, in lower case: Factur-X and ZUGFeRD 2.1, ZUGFeRD 1 and 2.0, XRechnung."""
@@ -49,6 +50,9 @@ def read_xml(content: bytes) -> Invoice:
 
 def xml_in_pdf(content: bytes) -> bytes:
     """The invoice XML attached to a PDF. Raises InvoiceUnreadable."""
+    from pypdf import PdfReader  # here, since every process of every workflow would pay for it at its start
+    from pypdf.errors import PyPdfError
+
     try:
         reader = PdfReader(io.BytesIO(content))
         if reader.is_encrypted:

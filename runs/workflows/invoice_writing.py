@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 from xml.etree.ElementTree import Element, SubElement, register_namespace, tostring
 
-from pypdf import PdfWriter
-from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
-
 from runs.workflows import invoice_cii, invoice_ubl
 from runs.workflows.invoice_model import Extra, Invoice, Line, Party, Tax
 
@@ -237,6 +234,9 @@ def _bytes(root: Element) -> bytes:
 
 def to_pdf(invoice: Invoice, *, name: str = "factur-x.xml", password: str = "", lines: Sequence[str] = ()) -> bytes:
     """A PDF of one page that shows `lines` (Latin-1) and carries the invoice as CII under `name`; with a password encrypted."""
+    from pypdf import PdfWriter  # here, as in `invoice_file`
+    from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
     writer = PdfWriter()
     page = writer.add_blank_page(595, 842)
     words = "".join(f"({_escaped(line)}) Tj 0 -16 Td " for line in lines)

@@ -135,11 +135,11 @@ def test_a_first_message_begins_a_run_and_what_was_said_is_shown(say, thread):
     assert '<option value="talk">' not in shown
 
 
-def test_a_page_that_is_made_while_the_run_ends_does_not_say_complete_above_what_was_said_before(say, thread):
+def test_a_page_that_is_made_while_the_run_ends_does_not_say_complete_above_what_was_said_before(say, thread, ana):
     """S0-50, P9: the browser fetches once for a burst of events, so what it gets is of one moment."""
     before = Thread.objects.select_related("head").get(pk=thread.pk)
     say("Hello", template="talk")
-    shown = pages.page_of(before)
+    shown = pages.page_of(before, by=ana)
     assert shown["status"] == "completed"
     assert [one["content"] for one in shown["said"]][-1] == "step3 heard 2"
 

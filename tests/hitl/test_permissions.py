@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
-from hitl import services
+from hitl import delegations, services
 from hitl.models import ApiToken, Via
 from runs import threads as turns
 from runs.engine.advance import advance
@@ -36,6 +37,8 @@ class Address:
     body: dict[str, str] = field(default_factory=dict, hash=False)
 
 
+NO_ANSWERS = ("retry", "suspend", "fork", "ckpt:checkpoint_id>/resume", "extend", "snooze", "undo")
+"""Ends of addresses that take a POST and answer no question."""
 THREAD, RUN, DECISION = "thr:thread_id", "run:run_id", "dec:decision_id"
 ORDER, PAUSE, REPOSITORY, CHECKPOINT, REPLY = (
     "wo:order_id",
@@ -56,6 +59,13 @@ KNOWN = {
     f"pauses/<{PAUSE}>/patch": Address({"GET", "HEAD"}, own=True),
     f"pauses/<{PAUSE}>/changes": Address({"GET", "HEAD"}, own=True),
     f"pauses/<{PAUSE}>/cancel": Address({"GET", "HEAD"}, own=True),
+    f"pauses/<{PAUSE}>/claim": Address({"POST"}, own=True),
+    f"pauses/<{PAUSE}>/release": Address({"POST"}, own=True),
+    f"pauses/<{PAUSE}>/edits": Address({"GET", "HEAD"}, own=True),
+    "delegations/": Address({"GET", "HEAD", "POST"}),
+    "delegations/<int:delegation_id>/end": Address({"POST"}, own=True),
+    f"pauses/<{PAUSE}>/extend": Address({"POST"}, own=True),
+    f"pauses/<{PAUSE}>/snooze": Address({"POST"}, own=True, body={"hours": "1"}),
     f"decisions/<{DECISION}>/": Address({"GET", "HEAD"}, own=True),
     f"decisions/<{DECISION}>/undo": Address({"POST"}, own=True),
     "several": Address({"GET", "HEAD", "POST"}, body={"action": "approve"}),
@@ -106,6 +116,10 @@ KNOWN = {
     f"{API}pauses": Address({"GET", "HEAD"}),
     f"{API}pauses/<{PAUSE}>": Address({"GET", "HEAD"}, own=True),
     f"{API}pauses/<{PAUSE}>/decisions": Address({"POST"}, own=True, body=REPLY),
+    f"{API}pauses/<{PAUSE}>/claim": Address({"POST"}, own=True),
+    f"{API}pauses/<{PAUSE}>/release": Address({"POST"}, own=True),
+    f"{API}pauses/<{PAUSE}>/extend": Address({"POST"}, own=True, body={"until": "2999-01-01T00:00:00Z", "reason": "x"}),
+    f"{API}pauses/<{PAUSE}>/snooze": Address({"POST"}, own=True, body={"until": "2999-01-01T00:00:00Z"}),
     f"{API}pauses/bulk": Address({"POST"}, body={"decision": "nothing"}),
     f"{API}decisions/<{DECISION}>": Address({"GET", "HEAD"}, own=True),
     f"{API}decisions/<{DECISION}>/undo": Address({"POST"}, own=True),
@@ -134,6 +148,10 @@ def test_every_address_of_the_product_is_listed_here():
     assert sorted(set(served())) == sorted(KNOWN)
 
 
+def tomorrow():
+    return timezone.now() + dt.timedelta(days=1)
+
+
 @pytest.fixture
 def talking(templates, ana, team):
     """A run that waits on a thread of Ana's without a work order."""
@@ -153,7 +171,7 @@ def decided(request, make_order, ana):
 
 
 @pytest.fixture
-def real(paused, talking, decided):
+def real(paused, talking, decided, ana, ben):
     """The address with the ids of Ana's order and question, of a decision of hers, and of her thread, in it."""
     repository = Repository.objects.create(name="one", url="/tmp/one")
     ids = {
@@ -165,6 +183,7 @@ def real(paused, talking, decided):
         f"<{RUN}>": talking.shown_id,
         f"<{DECISION}>": decided,
         "<slug:slug>": "writing",
+        "<int:delegation_id>": str(delegations.delegate(ana, to_user=ben, starts_at=timezone.now(), ends_at=tomorrow()).pk),
     }
 
     def fill(path):
@@ -271,11 +290,7 @@ def test_owner_and_team_may_see(real, path, who, request):
 @pytest.mark.parametrize("who", ["ana", "ben"])
 @pytest.mark.parametrize(
     "path",
-    [
-        path
-        for path in OWN
-        if "POST" in KNOWN[path].methods and not path.endswith(("retry", "suspend", "fork", "undo", f"<{CHECKPOINT}>/resume"))
-    ],
+    [path for path in OWN if "POST" in KNOWN[path].methods and not path.endswith(NO_ANSWERS)],
 )
 def test_owner_and_team_may_answer(real, paused, talking, path, who, request):
     """C20."""

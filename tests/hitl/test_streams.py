@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 from contextlib import asynccontextmanager
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
+from django.utils import timezone
 
-from hitl import services
+from hitl import deadlines, services
 from hitl.models import Via
 from project.asgi import application
 from runs.engine.advance import advance
 from tests.conftest import drive, pause_of
 from tests.databases import file_database as file_database
+from tests.deadlines import asked as asked
 from tests.hitl.test_sockets import PATIENCE, bearer, elsewhere, write
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
@@ -203,6 +206,16 @@ async def test_the_stream_goes_on_through_the_answer_to_the_end(paused, as_ana, 
     messages = [data["data"]["message"] for _, event, data in frames if event == "log"]
     assert {"Workflow resumed with decision: approve", "Executing step: execute"} <= set(messages)
     assert [event for _, event, _ in frames][-2:] == ["run_cancelled", "checkpoint_created"]
+
+
+async def test_a_stream_ends_when_its_order_expires(asked, as_ana):
+    """F29, S3-42."""
+    order = await elsewhere(lambda: asked(deadline={"after": "PT1H"}))
+    async with stream(path_of(order), as_ana) as opened:
+        await opened.frames(order.thread.last_seq)
+        await elsewhere(lambda: deadlines.fire_due(now=timezone.now() + dt.timedelta(hours=1)))
+        frames = await opened.rest()
+    assert [event for _, event, _ in frames][-2:] == ["run_expired", "checkpoint_created"]
 
 
 async def test_an_event_cannot_forge_another(paused, as_ana):

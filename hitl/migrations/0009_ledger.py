@@ -9,8 +9,8 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('checkpoints', '0010_guard'),
-        ('hitl', '0006_review'),
-        ('runs', '0007_review'),
+        ('hitl', '0008_deadlines'),
+        ('runs', '0009_deadlines'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
