@@ -319,6 +319,13 @@ def test_what_was_shown_is_kept_with_the_decision(paused, ana):
     assert document["content_digest"] == decision.content_digest and document["order"] == paused.shown_id
 
 
+def test_evidence_costs_an_answer_one_statement(paused, ana, django_assert_num_queries):
+    pause = Pause.objects.answerable().get(pk=pause_of(paused).pk)
+    evidence.keep(pause)
+    with django_assert_num_queries(1):
+        evidence.keep(pause)
+
+
 def test_evidence_outlives_keeping_and_goes_with_an_erasure(chain, paused):
     """S4-66; DESIGN 40: who stores a digest in a new place adds it to the sources of keeping."""
     Blob.objects.update(touched_at=TODAY - dt.timedelta(days=1))
