@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from hitl.views import checkpoints, inbox, orders, pauses, threads
+from hitl.views import checkpoints, inbox, links, orders, outbound, pauses, threads
 
 app_name = "hitl"
 urlpatterns = [
@@ -27,4 +27,10 @@ urlpatterns = [
     path("pauses/<pse:pause_id>/cancel", pauses.pause_cancel, name="pause_cancel"),
     path("pauses/<pse:pause_id>/changes", pauses.pause_changes, name="pause_changes"),
     path("pauses/<pse:pause_id>/patch", pauses.pause_patch, name="pause_patch"),
+    path("l/<str:token>", links.link, name="link"),
+    path("deliveries/", outbound.deliveries, name="deliveries"),
+    path("deliveries/<dlv:delivery_id>/again", outbound.again, name="delivery_again"),
+    path("notifications/", outbound.notifications, name="notifications"),
+    path("notifications/mail", outbound.mail, name="notifications_mail"),
+    path("notifications/<end:endpoint_id>", outbound.change, name="endpoint"),
 ]

@@ -48,7 +48,7 @@ _broken_until = 0.0
 def advance_run(run_id: str) -> None:
     if stopping():
         raise Reject(requeue=True)  # another worker takes it
-    _check_connection()
+    check_connection()
     try:
         wake = advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS)
     except StoreUnavailable as error:
@@ -63,7 +63,7 @@ def sweep() -> None:
     """Take runs back from lost workers and send lost messages again. Harmless when two run at once."""
     global _broken_until
     _broken_until = 0.0  # this message came, so the broker is back
-    _check_connection()
+    check_connection()
     wanted = recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS))
     room = _room({queue for _, queue in wanted})
     for run_id, queue in wanted:
@@ -102,7 +102,7 @@ def hand_back(pids: Collection[int]) -> None:
         send(run_id, queue)
 
 
-def _check_connection() -> None:
+def check_connection() -> None:
     """A worker keeps its connection from task to task (CELERY_DB_REUSE_MAX); a server that was restarted has forgotten it."""
     if connection.connection is not None and not connection.in_atomic_block and not connection.is_usable():
         connection.close()

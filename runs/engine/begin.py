@@ -21,7 +21,7 @@ SAME = ("parent", "child_name", "optional", "depth", "input", "interrupt_before"
 """What a run that goes on for another one is like it in."""
 
 
-ANEW = {"id", "run", "checkpoint", "status", "opened_at", "closed_at"}
+ANEW = {"id", "run", "checkpoint", "status", "opened_at", "closed_at", "told"}
 """Columns of a pause that are not taken over when it is asked again."""
 
 
