@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from hitl import api, api_checkpoints, api_portable, api_threads
+from hitl import api, api_checkpoints, api_outbound, api_portable, api_threads
 
 urlpatterns = [
     path("work-orders/<wo:order_id>", api.WorkOrderDetail.as_view()),
@@ -34,5 +34,12 @@ urlpatterns = [
     path("pauses", api.Pauses.as_view()),
     path("pauses/<pse:pause_id>", api.PauseDetail.as_view()),
     path("pauses/<pse:pause_id>/decisions", api.Decisions.as_view()),
+    path("endpoints", api_outbound.Endpoints.as_view()),
+    path("endpoints/<end:endpoint_id>", api_outbound.EndpointDetail.as_view()),
+    path("endpoints/<end:endpoint_id>/secret", api_outbound.EndpointSecret.as_view()),
+    path("endpoints/<end:endpoint_id>/test", api_outbound.EndpointTest.as_view()),
+    path("deliveries", api_outbound.Deliveries.as_view()),
+    path("deliveries/<dlv:delivery_id>", api_outbound.DeliveryDetail.as_view()),
+    path("deliveries/<dlv:delivery_id>/again", api_outbound.DeliveryAgain.as_view()),
     re_path("", api.NoSuchRoute.as_view()),
 ]

@@ -72,8 +72,12 @@ class Endpoint(ids.Shown, models.Model):
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     channel = models.CharField(max_length=16, choices=Channel)
     name = models.CharField(max_length=80, blank=True)
-    target = SealedTextField(blank=True, help_text="A mail address, an Apprise URL or a webhook's URL. It may hold secrets, so it is never shown.")
-    secrets = SealedJsonField(default=list, help_text='[{"secret": "whsec_…", "until": null}], newest first; a webhook is signed with each.')
+    target = SealedTextField(
+        blank=True, help_text="A mail address, an Apprise URL or a webhook's URL. It may hold secrets, so it is never shown."
+    )
+    secrets = SealedJsonField(
+        default=list, help_text='[{"secret": "whsec_…", "until": null}], newest first; a webhook is signed with each.'
+    )
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, blank=True, related_name="endpoints")
     team = models.ForeignKey(Group, models.CASCADE, null=True, blank=True, related_name="endpoints")
     thread = models.ForeignKey(Thread, models.CASCADE, null=True, blank=True, related_name="endpoints")
@@ -163,7 +167,8 @@ class Delivery(ids.Shown, models.Model):
         constraints = [
             models.UniqueConstraint(fields=["pause", "occasion", "mark", "place"], name="delivery_once"),
             models.CheckConstraint(
-                condition=Q(status=DeliveryStatus.SENDING, lease_until__isnull=False) | ~Q(status=DeliveryStatus.SENDING) & Q(lease_until=None),
+                condition=Q(status=DeliveryStatus.SENDING, lease_until__isnull=False)
+                | ~Q(status=DeliveryStatus.SENDING) & Q(lease_until=None),
                 name="delivery_lease_only_while_sending",
             ),
             models.CheckConstraint(

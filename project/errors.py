@@ -15,6 +15,8 @@ from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
 from hitl import revisions, services
 from hitl.erasure import CannotErase
+from hitl.outbound.endpoints import EndpointInvalid, NotYours
+from hitl.outbound.requests import CannotSend
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.forks import NothingToFork, ReasonMissing
 from runs.services import InputInvalid, OrdersStopped, PauseClosed, RepositoryNotFound
@@ -49,6 +51,9 @@ STATUS: dict[type[Exception], int] = {
     ImportRefused: 422,
     DocumentTooLarge: 413,
     CannotErase: 409,
+    EndpointInvalid: 422,
+    NotYours: 403,
+    CannotSend: 409,
     StoreUnavailable: 503,
 }
 
@@ -78,7 +83,7 @@ def problem(status: int, code: str, detail: str, **extra: Any) -> Response:
 
 def _extra(error: Exception) -> dict[str, Any]:
     match error:
-        case services.AnswerInvalid() | InputInvalid() | TemplateInvalid():
+        case services.AnswerInvalid() | InputInvalid() | TemplateInvalid() | EndpointInvalid():
             return {"errors": error.errors}
         case services.SeveralQuestions():
             return {"pause_ids": [pause.shown_id for pause in error.pauses]}

@@ -59,7 +59,7 @@ WAYSTATION_RUN_BYTES = int(env.number("WAYSTATION_RUN_BYTES", 1_000_000_000))
 WAYSTATION_URL = env.base_url("WAYSTATION_URL", "http://localhost:8000")
 """Where people reach this server: what links in mails and messages begin with. A path behind the host is fine."""
 WAYSTATION_OUTBOUND_ALLOW = [entry.lower() for entry in env.items("WAYSTATION_OUTBOUND_ALLOW")]
-"""Hosts (`hooks.internal`, `*.internal`), addresses and networks that webhooks may reach though they are no public ones, and without TLS."""
+"""Hosts (`hooks.internal`, `*.internal`), addresses and networks that webhooks may reach though they are not public, also without TLS."""
 WAYSTATION_OUTBOUND_TRIES = int(env.number("WAYSTATION_OUTBOUND_TRIES", 10, low=1))
 """How often a message is tried before it is given up."""
 WAYSTATION_OUTBOUND_SECONDS = env.number("WAYSTATION_OUTBOUND_SECONDS", 10, low=1)
@@ -231,7 +231,8 @@ CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5.0
 """Seconds that steps at work may go on after SIGTERM; see `project.celery`."""
 CELERY_TASK_DEFAULT_QUEUE = "steps"
 CELERY_TASK_QUEUES = [Queue(name, Exchange(name), routing_key=name) for name in ("control", "steps", "agents", "outbound")]
-"""`control` is the sweep's, `outbound` what is sent to people and systems; a template's step says `steps` or `agents`, which is for those that take minutes."""
+"""`control` is the sweep's, `outbound` is for what is sent to people and systems;
+a template's step says `steps` or `agents`, which is for those that take minutes."""
 CELERY_TASK_ROUTES = {
     "runs.tasks.sweep": {"queue": "control"},
     "hitl.tasks.announce": {"queue": "control"},

@@ -109,7 +109,9 @@ def reachable(host: str, port: int, *, resolver: Resolver | None = None) -> tupl
     addresses = [ipaddress.ip_address(text) for text in found]
     named = [_in_allowed_network(address) for address in addresses]
     if not all(known or _public(address) for address, known in zip(addresses, named, strict=True)):
-        raise AddressRefused("This host is inside a network that is not reached from here. Operators may allow it (WAYSTATION_OUTBOUND_ALLOW).")
+        raise AddressRefused(
+            "This host is inside a network that is not reached from here. Operators may allow it (WAYSTATION_OUTBOUND_ALLOW)."
+        )
     return found[0], all(named)
 
 
@@ -118,7 +120,9 @@ def check(url: str, *, resolver: Resolver | None = None) -> tuple[Target, str]:
     target = parse(url)
     address, named = reachable(target.host, target.port, resolver=resolver)
     if target.scheme != "https" and not named:
-        raise AddressRefused("Use https: what is sent is nobody else's business. Operators may allow this host (WAYSTATION_OUTBOUND_ALLOW).")
+        raise AddressRefused(
+            "Use https: what is sent is nobody else's business. Operators may allow this host (WAYSTATION_OUTBOUND_ALLOW)."
+        )
     return target, address
 
 

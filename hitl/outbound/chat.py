@@ -40,7 +40,9 @@ def check(url: str) -> NotifyBase:
         raise AddressRefused("Write the address without options, that is without a ? and what follows it.")
     if scheme not in settings.WAYSTATION_CHAT_SERVICES:
         known = ", ".join(settings.WAYSTATION_CHAT_SERVICES)
-        raise AddressRefused(f"Write the address as service://…, of one of: {known}. Operators may allow others (WAYSTATION_CHAT_SERVICES).")
+        raise AddressRefused(
+            f"Write the address as service://…, of one of: {known}. Operators may allow others (WAYSTATION_CHAT_SERVICES)."
+        )
     service = Apprise.instantiate(url, asset=_asset, suppress_exceptions=True)
     if not isinstance(service, NotifyBase):
         raise AddressRefused(f"This is no complete address for {scheme}.")

@@ -66,7 +66,14 @@ def find(token: str) -> Link | None:
     if not TOKEN.fullmatch(token):
         return None
     digest = _digest(token)
-    related = ("recipient", "delivery", "pause__run__thread", "pause__run__parent", "pause__run__work_order__definition", "pause__run__definition")
+    related = (
+        "recipient",
+        "delivery",
+        "pause__run__thread",
+        "pause__run__parent",
+        "pause__run__work_order__definition",
+        "pause__run__definition",
+    )
     link = Link.objects.select_related(*related).filter(pk=digest).first()
     return link if link is not None and hmac.compare_digest(link.digest, digest) else None
 

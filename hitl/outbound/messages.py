@@ -14,7 +14,7 @@ from hitl import policy
 from hitl.models import Decision
 from hitl.outbound import links
 from hitl.outbound_models import ASKING, Channel, Delivery, Occasion
-from hitl.views.common import place_of
+from hitl.places import place_of
 from runs.models import Pause
 
 CONTENT = 6_000
@@ -56,7 +56,9 @@ def of(delivery: Delivery) -> Message:
     pause = delivery.pause
     if pause is None:
         url = links.absolute(reverse("hitl:notifications"))
-        return Message("Waystation: a test", "This is a test", "It works: questions that wait for you will arrive here.", "", "", [], None, url, False)
+        return Message(
+            "Waystation: a test", "This is a test", "It works: questions that wait for you will arrive here.", "", "", [], None, url, False
+        )
     hidden = sealing.in_use()
     question = "A question waits for you" if hidden else str(demand(pause.question))
     if delivery.words and not hidden:

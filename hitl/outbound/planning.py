@@ -58,8 +58,13 @@ def plan_refined(pause: Pause, *, by: User) -> None:
     """Tell those who were asked that an answer did not fit, and why; not who gave it. Call inside the transaction that counted it."""
     if pause.attempts > REFINED_AT_MOST:
         return
-    asked = Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED).exclude(status__in=[DeliveryStatus.DEAD, DeliveryStatus.CANCELLED])
-    rows = {one.place: _row(pause, Occasion.REFINED, str(pause.attempts), "", contact=one.contact, **_same(one)) for one in asked.exclude(recipient=by)}
+    asked = Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED).exclude(
+        status__in=[DeliveryStatus.DEAD, DeliveryStatus.CANCELLED]
+    )
+    rows = {
+        one.place: _row(pause, Occasion.REFINED, str(pause.attempts), "", contact=one.contact, **_same(one))
+        for one in asked.exclude(recipient=by)
+    }
     _write(rows.values())
 
 
@@ -69,7 +74,7 @@ def announce(*, limit: int = ROUND) -> int:
     for key in keys:
         try:
             _announce(key)
-        except Exception:  # noqa: BLE001  # a pause that cannot be read must not hold up the others; `invariants` names it
+        except Exception:  # a pause that cannot be read must not hold up the others; `invariants` names it
             logger.exception("pause %s could not be announced", key)
     return len(keys)
 

@@ -69,6 +69,13 @@ def deliver(*, seconds: float, batch: int = BATCH) -> int:
     return tried
 
 
+def send_now(delivery: Delivery) -> None:
+    """Try one message at once; what came of it is in its row. Where a worker is at it already, nothing is done."""
+    claimed = _claim(delivery.pk)
+    if claimed is not None:
+        _attempt(claimed)
+
+
 def again(delivery: Delivery) -> bool:
     """Queue a message anew that was given up; False where it was not. Its id stays, so a receiver that has it after all knows."""
     dead = Delivery.objects.filter(pk=delivery.pk, status=DEAD)
@@ -102,7 +109,7 @@ def _attempt(delivery: Delivery) -> bool:
     except AddressRefused as error:
         _record(delivery, DEAD, error=str(error))
         if isinstance(error, EndpointGone):
-            Endpoint.objects.filter(pk=delivery.endpoint_id).update(enabled=False, why_disabled="The receiver answered 410 Gone.")
+            Endpoint.objects.filter(deliveries=delivery).update(enabled=False, why_disabled="The receiver answered 410 Gone.")
         return True
     except (CannotReach, sealing.KeyMissing, sealing.SealBroken) as error:
         _put_off(delivery, error)
@@ -170,5 +177,5 @@ def _put_off(delivery: Delivery, error: Exception) -> None:
 
 def _record(delivery: Delivery, status: DeliveryStatus, **fields: object) -> None:
     """Write what came of a try, unless its lease was lost and another worker is at it."""
-    mine = Delivery.objects.filter(pk=delivery.pk, claim=delivery.claim, status=SENDING)
+    mine = Delivery.objects.filter(id=delivery.id, claim=delivery.claim, status=SENDING)
     mine.update(status=status, lease_until=None, claim=None, **fields)

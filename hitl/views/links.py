@@ -21,7 +21,9 @@ from hitl.views.common import place_of
 from runs.models import Pause
 from runs.workflows.sequence import CANCEL
 
-UNKNOWN = links.Standing(404, "This link leads nowhere", "It may have been cut off on its way here: copy all of it, or look into your inbox.")
+UNKNOWN = links.Standing(
+    404, "This link leads nowhere", "It may have been cut off on its way here: copy all of it, or look into your inbox."
+)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -79,15 +81,27 @@ def _answer(request: HttpRequest, found: Link) -> HttpResponse:
     return _ended(request, links.Standing(200, "Thank you", said), found)
 
 
-def _form(request: HttpRequest, found: Link, status: int, *, problem: str = "", errors: dict[str, list[str]] | None = None, **shown: Any) -> HttpResponse:
+def _form(
+    request: HttpRequest, found: Link, status: int, *, problem: str = "", errors: dict[str, list[str]] | None = None, **shown: Any
+) -> HttpResponse:
     pause = found.pause
     inputs = shown.pop("inputs", None)
     if inputs is None and pause.required_inputs:
         inputs = SchemaForm(pause.required_inputs, initial=pause.known) if pause.known else SchemaForm(pause.required_inputs)
     if inputs is not None and errors:
-        inputs.add_errors({name.removeprefix("input").removeprefix("."): texts for name, texts in errors.items() if name.startswith("input")})
+        inputs.add_errors(
+            {name.removeprefix("input").removeprefix("."): texts for name, texts in errors.items() if name.startswith("input")}
+        )
     ways = [(name, links.label_of(pause, name)) for name in pause.ways if name != "revise" or pause.may_revise]
-    context = {"link": found, "pause": pause, "place": place_of(pause), "asked": pause.question, "inputs": inputs, "ways": ways, "problem": problem}
+    context = {
+        "link": found,
+        "pause": pause,
+        "place": place_of(pause),
+        "asked": pause.question,
+        "inputs": inputs,
+        "ways": ways,
+        "problem": problem,
+    }
     return _sealed(render(request, "hitl/link.html", {**context, **shown}, status=status), form=True)
 
 

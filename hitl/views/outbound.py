@@ -74,7 +74,9 @@ class EndpointForm(forms.Form):
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        teams = Group.objects.all() if user.is_superuser else user.groups.all() if user.has_perm("hitl.add_endpoint") else Group.objects.none()
+        teams = (
+            Group.objects.all() if user.is_superuser else user.groups.all() if user.has_perm("hitl.add_endpoint") else Group.objects.none()
+        )
         self.teams = {f"team:{team.pk}": team for team in teams.order_by("name")}
         choices = [("me", "Me"), *((key, f"Team {team.name}") for key, team in self.teams.items())]
         self.choose("scope", [*choices, *([("everybody", "All questions")] if user.is_superuser else [])])

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import pytest
 from django.core import mail
-from django.utils import timezone
 
-from hitl import outbound, services
-from hitl.models import Via
-from hitl.outbound import endpoints, planning, sending
-from hitl.outbound_models import Delivery, Endpoint, Link
-from runs.models import Pause
-from tests.conftest import drive, pause_of
+from hitl.outbound import planning, sending
+from hitl.outbound_models import Delivery
 
 pytestmark = pytest.mark.django_db
 

@@ -23,7 +23,6 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from project import env
 from runs import services as runs
 from runs import shipped
 from runs.engine import recovery, stopping
@@ -55,7 +54,7 @@ class Command(BaseCommand):
         shipped.load()
         recovery.take_back(now=timezone.now(), everything=True)  # the lock says that nobody else works here
         base = f"http://{options['host']}:{options['port']}"
-        if not env.text("WAYSTATION_URL"):
+        if not os.environ.get("WAYSTATION_URL"):
             settings.WAYSTATION_URL = base  # all is in this process: what links begin with is known
         if options["demo"]:
             self._demo(base)
