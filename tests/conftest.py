@@ -22,6 +22,8 @@ from runs import shipped
 from runs.engine.advance import advance
 from runs.models import Pause, WorkOrder
 from tests import steps  # registers the test steps
+from tests.mailing import reachable as reachable
+from tests.mailing import receiver as receiver
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
