@@ -6,11 +6,13 @@ import json
 from dataclasses import dataclass, field
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from hitl.models import ApiToken
+from hitl.outbound_models import Delivery, Endpoint
 from runs import threads as turns
 from runs.engine.advance import advance
 from runs.models import Repository
@@ -35,6 +37,7 @@ class Address:
 
 
 THREAD, RUN = "thr:thread_id", "run:run_id"
+ENDPOINT, DELIVERY = "end:endpoint_id", "dlv:delivery_id"
 ORDER, PAUSE, REPOSITORY, CHECKPOINT, REPLY = (
     "wo:order_id",
     "pse:pause_id",
@@ -101,6 +104,19 @@ KNOWN = {
     f"{API}pauses": Address({"GET", "HEAD"}),
     f"{API}pauses/<{PAUSE}>": Address({"GET", "HEAD"}, own=True),
     f"{API}pauses/<{PAUSE}>/decisions": Address({"POST"}, own=True, body=REPLY),
+    "l/<str:token>": Address({"GET", "HEAD", "POST"}, public=True),
+    "deliveries/": Address({"GET", "HEAD"}),
+    f"deliveries/<{DELIVERY}>/again": Address({"POST"}, own=True),
+    "notifications/": Address({"GET", "HEAD", "POST"}),
+    "notifications/mail": Address({"POST"}),
+    f"notifications/<{ENDPOINT}>": Address({"POST"}, own=True, body={"do": "nothing"}),
+    f"{API}endpoints": Address({"GET", "HEAD", "POST"}, body={"channel": "nothing"}),
+    f"{API}endpoints/<{ENDPOINT}>": Address({"GET", "HEAD", "PATCH", "DELETE"}, own=True),
+    f"{API}endpoints/<{ENDPOINT}>/secret": Address({"POST"}, own=True),
+    f"{API}endpoints/<{ENDPOINT}>/test": Address({"POST"}, own=True),
+    f"{API}deliveries": Address({"GET", "HEAD"}),
+    f"{API}deliveries/<{DELIVERY}>": Address({"GET", "HEAD"}, own=True),
+    f"{API}deliveries/<{DELIVERY}>/again": Address({"POST"}, own=True),
     f"{API}repositories": Address({"GET", "HEAD"}),
     f"{API}repositories/<{REPOSITORY}>/template-execution": Address({"PUT"}),
     API: Address(set()),
@@ -134,11 +150,27 @@ def talking(templates, ana, team):
     return run
 
 
+def told_in_the_team(*people_and_team):
+    """A webhook of the team, which Ana and Ben look after."""
+    *people, team = people_and_team
+    for person in people:
+        person.user_permissions.add(Permission.objects.get(codename="change_endpoint"))
+    return Endpoint.objects.create(channel="webhook", team=team, target="https://example.org/", secrets=[])
+
+
+def told(pause, to):
+    return Delivery.objects.create(
+        pause=pause, occasion="asked", channel="email", place="x", recipient=to, next_at=timezone.now(), made_at=timezone.now()
+    )
+
+
 @pytest.fixture
-def real(paused, talking):
+def real(paused, talking, ana, ben, team):
     """The address with the ids of Ana's order and question, and of her thread, in it."""
     repository = Repository.objects.create(name="one", url="/tmp/one")
     ids = {
+        f"<{ENDPOINT}>": told_in_the_team(ana, ben, team).shown_id,
+        f"<{DELIVERY}>": told(pause_of(paused), ben).shown_id,
         f"<{REPOSITORY}>": repository.shown_id,
         f"<{ORDER}>": paused.shown_id,
         f"<{PAUSE}>": pause_of(paused).shown_id,
@@ -209,7 +241,7 @@ def test_a_strangers_token_opens_no_more_than_the_session(real, zoe, path):
     assert rows() == before
 
 
-@pytest.mark.parametrize("path", ["", "work-orders/", f"{API}work-orders", f"{API}pauses"])
+@pytest.mark.parametrize("path", ["", "work-orders/", f"{API}work-orders", f"{API}pauses", "deliveries/", f"{API}deliveries"])
 def test_lists_hold_nothing_of_others(real, paused, zoe, path):
     response = browser(zoe).get(real(path))
     assert response.status_code == 200
@@ -252,7 +284,13 @@ def test_owner_and_team_may_see(real, path, who, request):
 @pytest.mark.parametrize("who", ["ana", "ben"])
 @pytest.mark.parametrize(
     "path",
-    [path for path in OWN if "POST" in KNOWN[path].methods and not path.endswith(("retry", "suspend", "fork", f"<{CHECKPOINT}>/resume"))],
+    [
+        path
+        for path in OWN
+        if "POST" in KNOWN[path].methods
+        and not path.endswith(("retry", "suspend", "fork", f"<{CHECKPOINT}>/resume"))
+        and not {f"<{ENDPOINT}>", f"<{DELIVERY}>"} & set(path.split("/"))
+    ],
 )
 def test_owner_and_team_may_answer(real, paused, talking, path, who, request):
     """C20."""
