@@ -386,7 +386,7 @@ class PauseQuerySet(models.QuerySet["Pause"]):
         return self.filter(UNTOLD)
 
     def mark_told(self, pause: Pause) -> int:
-        """Note that those who are to know of a pause as it stands are being told; of two who do so one gets 0. Call inside a transaction."""
+        """Note that those who are to know of a pause as it stands are being told; of two who do so one gets 0. Needs a transaction."""
         if pause.status == PauseStatus.OPEN:
             return self.filter(pk=pause.pk, status=PauseStatus.OPEN, told=Told.NOTHING).update(told=Told.QUESTION)
         return self.filter(pk=pause.pk, told__lt=Told.END).exclude(status=PauseStatus.OPEN).update(told=Told.END)

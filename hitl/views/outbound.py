@@ -103,7 +103,7 @@ class EndpointForm(forms.Form):
 def notifications(request: HttpRequest) -> HttpResponse:
     """Where a person, and the teams they look after, are told of questions; POST adds a place."""
     user = person(request)
-    form = EndpointForm(request.POST or None, user=user)
+    form = EndpointForm(request.POST if request.method == "POST" else None, user=user)
     if request.method == "POST" and form.is_valid():
         try:
             endpoint, secret = form.make(user)
@@ -159,8 +159,8 @@ def change(request: HttpRequest, endpoint_id: uuid.UUID) -> HttpResponse:
             endpoints.switch(endpoint, on=wanted == "on")
             messages.success(request, f"{endpoint} is switched {wanted}.")
         case "remove":
-            endpoint.delete()
             messages.success(request, f"{endpoint} was removed. What was not sent yet is not sent.")
+            endpoint.delete()
         case "secret" if endpoint.channel == Channel.WEBHOOK:
             return _shown(request, user, EndpointForm(user=user), made=endpoint, secret=endpoints.new_secret(endpoint))
     return redirect("hitl:notifications")

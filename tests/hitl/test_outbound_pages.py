@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
-from django.utils import timezone
 
+from hitl import outbound
 from hitl.outbound import endpoints
 from hitl.outbound_models import Delivery, Endpoint
 from tests.conftest import pause_of
@@ -42,10 +42,7 @@ def test_the_list_says_what_was_sent_to_whom_and_what_became_of_it(dead, page, p
 def test_the_list_has_pages(paused, page, ben, monkeypatch):
     monkeypatch.setattr("hitl.views.outbound.PAGE", 2)
     for number in range(5):
-        Delivery.objects.create(
-            pause=pause_of(paused), occasion="reminded", mark=str(number), channel="email", place="x", recipient=ben, next_at=timezone.now(),
-            made_at=timezone.now(),
-        )  # fmt: skip
+        outbound.plan(pause_of(paused), "reminded", mark=str(number), to=[ben])
     seen, address = 0, "/deliveries/"
     while address:
         html = page.get(address).content.decode()
