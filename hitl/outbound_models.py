@@ -115,7 +115,7 @@ class DeliveryStatus(models.TextChoices):
     SENDING = "sending"
     """A worker is at it until `lease_until`."""
     SENT = "sent"
-    DEAD = "dead"
+    DEAD = "dead", "Given up"
     """Given up after so many tries, or at once where trying again is of no use."""
     CANCELLED = "cancelled"
     """Overtaken: the question was closed before it was sent."""

@@ -46,7 +46,7 @@ class Migration(migrations.Migration):
                 ('place', models.CharField(help_text='Names the receiver: so nobody is told the same thing twice.', max_length=80)),
                 ('contact', models.TextField(blank=True, help_text='The address of somebody who has no account here.')),
                 ('words', models.TextField(blank=True, help_text="What is said instead of the question's own words.")),
-                ('status', models.CharField(choices=[('queued', 'Queued'), ('sending', 'Sending'), ('sent', 'Sent'), ('dead', 'Dead'), ('cancelled', 'Cancelled')], default='queued', max_length=16)),
+                ('status', models.CharField(choices=[('queued', 'Queued'), ('sending', 'Sending'), ('sent', 'Sent'), ('dead', 'Given up'), ('cancelled', 'Cancelled')], default='queued', max_length=16)),
                 ('attempts', models.PositiveIntegerField(default=0)),
                 ('next_at', models.DateTimeField()),
                 ('lease_until', models.DateTimeField(null=True)),
