@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import smtplib
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -26,17 +27,21 @@ def address_of(delivery: Delivery) -> str:
 
 def send(delivery: Delivery, message: Message) -> None:
     """Send a mail; raises AddressRefused where it can never arrive, CannotReach where it may later."""
+    _send(delivery, message.subject, "question", {"message": message, "asking": delivery.occasion in ASKING})
+
+
+def send_digest(first: Delivery, said: list[Message]) -> None:
+    """Send several questions to one person as one mail; raises as `send`."""
+    _send(first, f"{len(said)} questions wait for you", "digest", {"said": said})
+
+
+def _send(delivery: Delivery, subject: str, template: str, context: dict[str, Any]) -> None:
     address = address_of(delivery)
     if not address:
         raise AddressRefused("There is no mail address.")
-    context = {"message": message, "asking": delivery.occasion in ASKING}
-    mail = EmailMultiAlternatives(
-        subject=message.subject,
-        body=render_to_string("mail/question.txt", context),
-        to=[address],
-        headers=_headers(delivery),
-    )
-    mail.attach_alternative(render_to_string("mail/question.html", context), "text/html")
+    text = render_to_string(f"mail/{template}.txt", context)
+    mail = EmailMultiAlternatives(subject=subject, body=text, to=[address], headers=_headers(delivery))
+    mail.attach_alternative(render_to_string(f"mail/{template}.html", context), "text/html")
     try:
         mail.send()
     except smtplib.SMTPRecipientsRefused as error:

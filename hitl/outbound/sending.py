@@ -25,6 +25,8 @@ from runs.workflows.sequence import retry_delay
 LEASE = dt.timedelta(seconds=120)
 """Longer than a message takes at its slowest: a name that is looked up, and WAYSTATION_OUTBOUND_SECONDS."""
 BATCH = 50
+DIGEST, TOGETHER = 5, 50
+"""Mails to one person that are sent as one from so many on, and up to how many."""
 FIRST, LONGEST = 30.0, 6 * 3600.0
 """Seconds until the second try, and between tries at most."""
 SOON = dt.timedelta(seconds=5)
@@ -95,27 +97,49 @@ def _claim(key: uuid.UUID) -> Delivery | None:
 
 def _attempt(delivery: Delivery) -> bool:
     """Send a claimed message and record what came of it; False where its place had better be left alone for a while."""
-    if delivery.attempts > settings.WAYSTATION_OUTBOUND_TRIES:
-        _record(delivery, DEAD, error="Given up: the workers that tried did not come back.")
+    if not _ready(delivery):
         return True
-    if (overtaken := _overtaken(delivery)) is not None:
-        if overtaken:
-            _record(delivery, CANCELLED, error=overtaken)
-        else:
-            _record(delivery, QUEUED, next_at=timezone.now() + SOON, attempts=delivery.attempts - 1)
-        return True
+    together = [delivery, *_joining(delivery)]
     try:
-        _send(delivery)
+        _send(together)
     except AddressRefused as error:
-        _record(delivery, DEAD, error=str(error))
+        for one in together:
+            _record(one, DEAD, error=str(error))
         if isinstance(error, EndpointGone):
             Endpoint.objects.filter(deliveries=delivery).update(enabled=False, why_disabled="The receiver answered 410 Gone.")
         return True
     except (CannotReach, sealing.KeyMissing, sealing.SealBroken) as error:
-        _put_off(delivery, error)
+        for one in together:
+            _put_off(one, error)
         return False
-    _record(delivery, SENT, sent_at=timezone.now(), error="")
+    for one in together:
+        _record(one, SENT, sent_at=timezone.now(), error="")
     return True
+
+
+def _ready(delivery: Delivery) -> bool:
+    """Whether a claimed message is to be sent now; what else becomes of it is recorded."""
+    if delivery.attempts > settings.WAYSTATION_OUTBOUND_TRIES:
+        _record(delivery, DEAD, error="Given up: the workers that tried did not come back.")
+        return False
+    overtaken = _overtaken(delivery)
+    if overtaken == "":
+        _record(delivery, QUEUED, next_at=timezone.now() + SOON, attempts=delivery.attempts - 1)
+    elif overtaken is not None:
+        _record(delivery, CANCELLED, error=overtaken)
+    return overtaken is None
+
+
+def _joining(delivery: Delivery) -> list[Delivery]:
+    """The other mails that wait for the same person, claimed, where they are so many that one mail lists them all (F30)."""
+    if delivery.channel != Channel.EMAIL or delivery.occasion not in ASKING or delivery.recipient is None:
+        return []
+    others = Delivery.objects.due(now=timezone.now()).filter(place=delivery.place, channel=Channel.EMAIL, occasion__in=ASKING)
+    keys = list(others.order_by("id").values_list("pk", flat=True)[:TOGETHER])
+    if len(keys) < DIGEST - 1:
+        return []
+    claimed = [one for key in keys if (one := _claim(key)) is not None]
+    return [one for one in claimed if _ready(one)]
 
 
 def _overtaken(delivery: Delivery) -> str | None:
@@ -138,8 +162,11 @@ def _overtaken(delivery: Delivery) -> str | None:
     return "" if SENDING in asked else "The question itself was never sent."
 
 
-def _send(delivery: Delivery) -> None:
-    """Raises AddressRefused where it is of no use, CannotReach where it may be later."""
+def _send(together: list[Delivery]) -> None:
+    """Send a message, or several mails as one. Raises AddressRefused where it is of no use, CannotReach where it may be later."""
+    delivery = together[0]
+    if len(together) > 1:
+        return mail.send_digest(delivery, [messages.of(one) for one in together])
     if delivery.channel == Channel.WEBHOOK:
         return _post(delivery)
     message = messages.of(delivery)

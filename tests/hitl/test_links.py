@@ -29,7 +29,7 @@ YES = {"action": "approve", "me": "yes"}
 def link_of(name):
     """The path of the link that somebody was mailed."""
     sent = next(one for one in reversed(mail.outbox) if one.to == [f"{name}@example.org"])
-    found = re.search(r"/l/[\w-]+", sent.body)
+    found = re.search(r"/l/[\w-]+", str(sent.body))
     assert found is not None
     return found[0]
 

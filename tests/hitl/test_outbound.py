@@ -17,6 +17,7 @@ from checkpoints import sealing
 from hitl import erasure, invariants, outbound, services
 from hitl.models import Via
 from hitl.outbound import chat, endpoints, planning, sending
+from hitl.outbound import mail as letters
 from hitl.outbound.addresses import CannotReach
 from hitl.outbound.requests import CannotSend
 from hitl.outbound_models import Delivery, Endpoint, Link
@@ -180,7 +181,8 @@ def test_a_follow_up_waits_for_the_mail_that_is_just_going_out(paused, ana, ben)
     planning.announce()
     sending.deliver(seconds=10)
     assert mail.outbox == []
-    sending._record(claimed, "sent", sent_at=timezone.now())
+    assert claimed is not None
+    sending._record(claimed, sending.SENT, sent_at=timezone.now())
     later()
     sending.deliver(seconds=10)
     assert [one.subject.split(":")[0] for one in mail.outbox] == ["Answered"]
@@ -266,7 +268,7 @@ def test_an_address_that_the_server_refuses_for_good_is_given_up_at_once(paused,
 
 
 def test_tries_are_further_and_further_apart(paused, monkeypatch):
-    monkeypatch.setattr(sending.mail, "send", lambda *_: (_ for _ in ()).throw(CannotReach("away")))
+    monkeypatch.setattr(letters, "send", lambda *_: (_ for _ in ()).throw(CannotReach("away")))
     waits = []
     for _ in range(8):
         later()
@@ -281,7 +283,7 @@ def test_a_worker_that_dies_while_sending_loses_nothing(paused, monkeypatch):
     def die(delivery, message):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sending.mail, "send", die)
+    monkeypatch.setattr(letters, "send", die)
     with pytest.raises(KeyboardInterrupt):
         relay()
     monkeypatch.undo()
@@ -300,9 +302,10 @@ def test_who_lost_the_lease_records_nothing(paused):
     assert sending._claim(key) is None
     Delivery.objects.filter(pk=key).update(lease_until=timezone.now())
     quick = sending._claim(key)
-    sending._record(slow, "dead", error="late")
+    assert slow is not None and quick is not None
+    sending._record(slow, sending.DEAD, error="late")
     assert Delivery.objects.get(pk=key).status == "sending"
-    sending._record(quick, "sent", sent_at=timezone.now())
+    sending._record(quick, sending.SENT, sent_at=timezone.now())
     assert (Delivery.objects.get(pk=key).status, Delivery.objects.get(pk=key).attempts) == ("sent", 2)
 
 
@@ -317,7 +320,7 @@ def test_a_message_that_kills_its_workers_is_given_up(paused, settings):
 def test_one_place_that_hangs_does_not_hold_up_the_others(make_order, ana, ben, monkeypatch):
     for _ in range(3):
         drive(make_order())
-    real, asked = sending.mail.send, []
+    real, asked = letters.send, []
 
     def send(delivery, message):
         asked.append(delivery.recipient_id)
@@ -325,7 +328,7 @@ def test_one_place_that_hangs_does_not_hold_up_the_others(make_order, ana, ben, 
             raise CannotReach("hangs")
         real(delivery, message)
 
-    monkeypatch.setattr(sending.mail, "send", send)
+    monkeypatch.setattr(letters, "send", send)
     relay()
     assert (asked.count(ana.pk), asked.count(ben.pk)) == (1, 3)
 
@@ -502,8 +505,37 @@ def test_what_nobody_relays_is_named(paused):
     assert "sent_after_the_end" in broken()
 
 
-def test_two_relays_at_once_send_each_message_once(file_database, make_order):
+def test_many_questions_at_once_are_one_mail_with_a_link_each(make_order, ana, ben):
+    """F30: no storm; each question still has its own link and its own follow-up."""
+    orders = [drive(make_order()) for _ in range(6)]
+    relay()
+    assert to() == ["ana@example.org", "ben@example.org"]
+    assert {one.subject for one in mail.outbox} == {"6 questions wait for you"}
+    assert all(one.body.count("/l/") == one.alternatives[0].content.count("/l/") == 6 for one in mail.outbox)
+    assert set(statuses()) == {"sent"}
+    answer(orders[0], ana)
+    relay()
+    assert mail.outbox[2].subject.startswith("Answered: ")
+
+
+def test_a_digest_leaves_out_what_was_answered_meanwhile_and_is_tried_again_as_one(make_order, ana, ben, monkeypatch):
+    endpoints.switch_mail(ana, on=False)
+    orders = [drive(make_order()) for _ in range(6)]
+    planning.announce()
+    answer(orders[3], ana)
+    real = letters.send_digest
+    monkeypatch.setattr(letters, "send_digest", lambda *_: (_ for _ in ()).throw(CannotReach("away")))
+    sending.deliver(seconds=10)
+    assert statuses() == ["cancelled", *["queued"] * 5]
+    monkeypatch.setattr(letters, "send_digest", real)
+    later()
+    sending.deliver(seconds=10)
+    assert [one.subject for one in mail.outbox] == ["5 questions wait for you"]
+
+
+def test_two_relays_at_once_send_each_message_once(file_database, make_order, monkeypatch):
     """Both plan and both send; each question is planned once and each message sent once."""
+    monkeypatch.setattr(sending, "DIGEST", 100)
     for _ in range(6):
         drive(make_order())
     found = at_once(relay, relay, relay)

@@ -155,13 +155,15 @@ def test_a_secret_is_changed_without_a_gap(make_order, hook, receiver):
     new = endpoints.new_secret(endpoint)
     drive(make_order())
     relay()
-    assert verified(*receiver.got[0], new) and verified(*receiver.got[0], old)
+    headers, body = receiver.got[0]
+    assert verified(headers, body, new) and verified(headers, body, old)
     endpoint.refresh_from_db()
     endpoint.secrets = [one if one["until"] is None else {**one, "until": timezone.now().isoformat()} for one in endpoint.secrets]
     endpoint.save()
     drive(make_order())
     relay()
-    assert verified(*receiver.got[1], new) and not verified(*receiver.got[1], old)
+    headers, body = receiver.got[1]
+    assert verified(headers, body, new) and not verified(headers, body, old)
 
 
 def test_a_callback_hears_of_one_thread_and_gets_the_answers_data(make_order, receiver, ana, ben):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -13,7 +14,7 @@ from tests.stack import SlowStack, until
 from tests.stories.conftest import PASSWORD, PEOPLE, shot
 
 pytestmark = pytest.mark.stack
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 EASY = """
 from runs import definitions
 from runs.models import Template
