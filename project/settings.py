@@ -261,7 +261,11 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Long-running work that stops for a person and starts again. Errors are RFC 9457 problem details with a stable `code`.",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
-    "ENUM_NAME_OVERRIDES": {"RunStatusEnum": "runs.states.RunStatus", "CheckpointStatusEnum": "checkpoints.models.CheckpointStatus"},
+    "ENUM_NAME_OVERRIDES": {
+        "RunStatusEnum": "runs.states.RunStatus",
+        "CheckpointStatusEnum": "checkpoints.models.CheckpointStatus",
+        "OccasionEnum": "hitl.outbound_models.Occasion",
+    },
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
