@@ -19,6 +19,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from hitl import erasure, services
 from hitl import portable as whole
 from hitl.models import ApiToken, Decision, Via
+from hitl.outbound import endpoints
 from runs import definitions
 from runs.frequency import PROMISES
 from runs.models import Pause, Repository, Run, Template
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.django_db
 
 READ_ONLY = [
     "checkpoints_thread", "checkpoints_checkpoint", "checkpoints_event", "runs_steptemplate", "runs_definition", "runs_run", "runs_pause",
-    "runs_workorder", "hitl_decision", "hitl_ledger", "hitl_import",
+    "runs_workorder", "hitl_decision", "hitl_ledger", "hitl_import", "hitl_delivery", "hitl_endpoint",
 ]  # fmt: skip
 
 
@@ -95,6 +96,7 @@ def one_of_each(paused, root, ana):
     Repository.objects.create(name="one", url="/somewhere")
     services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
     drive(paused)
+    endpoints.send_test(ana, endpoints.make(root, channel="email", target="all@example.org", scope="everybody")[0])
     erasure.erase(Thread.objects.create(owner=ana).pk, by="root", reason="x")
     document = portable.read(codec.encode(whole.export(paused.thread_id)).encode(), limit=10_000_000)
     whole.load(document, owner=ana)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import smtplib
 
 import pytest
 from django.contrib.auth.models import Group, User
 from django.core import mail
 from django.core.management import CommandError, call_command
-from django.db import IntegrityError
+from django.db import IntegrityError, connection
 from django.urls import set_script_prefix
 from django.utils import timezone
 
@@ -471,6 +472,13 @@ def test_the_relay_finds_what_is_new_by_an_index(paused, django_assert_num_queri
     relay()
     with django_assert_num_queries(1):
         planning.announce()
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")  # of three rows it would read the table
+    assert "pause_untold" in Pause.objects.untold().order_by("id").values_list("pk", flat=True)[:200].explain()
+    assert {"delivery_queued_by_time", "delivery_sending_by_lease"} <= set(
+        re.findall(r"delivery_\w+", Delivery.objects.due(now=timezone.now()).explain())
+    )
 
 
 def test_send_test_says_what_came_of_it(ana, capsys, settings):
