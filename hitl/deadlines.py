@@ -20,6 +20,7 @@ from checkpoints import live, log
 from checkpoints.models import EventKind
 from hitl import policy, services
 from hitl.models import Snooze
+from hitl.outbound import planning
 from runs import due
 from runs import services as runs
 from runs.models import Pause, PauseQuerySet
@@ -131,4 +132,5 @@ def tell(pause: Pause, occasion: str, to: Sequence[User], **more: Any) -> None:
     names = [person.get_username() for person in to[:NAMED]]
     event = {"what": occasion, "pause_id": pause.shown_id, "step": pause.step, "stage": pause.stage, "to": names, **told}
     log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, event)])
+    planning.plan(pause, occasion, to=to, mark=f"{pause.stage}.{pause.reminded}")
     live.inbox_hint_on_commit()
