@@ -16,6 +16,7 @@ from checkpoints import codec, log, redaction
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
+from hitl import tool_calls
 from hitl.models import Decision, Ledger, Via, ledger_name
 from runs import services as runs
 from runs.engine.facts import asked
@@ -101,6 +102,7 @@ def decide(
     revision: int | None = None,
     payload: Any = None,
     update: Mapping[str, Any] | None = None,
+    sender: Mapping[str, Any] | None = None,
 ) -> Decision:
     """Record a person's answer and let the run act on it.
 
@@ -109,6 +111,7 @@ def decide(
         revision: the revision that was looked at; None where the door addresses the open question itself.
         payload: the data that the pause asks for (`required_inputs`); it joins the state by the workflow's reducers.
         update: joins the state too, unasked: the input of a run that was interrupted.
+        sender: what a system says of who answered (S3-13); kept in the log with the answer.
     Raises:
         NotFound: no such pause for this person.
         AnswerInvalid: nothing decided, the pause stays open. Of a payload that does not fit, the pause keeps what was wrong.
@@ -118,7 +121,9 @@ def decide(
     pause = next(iter(_by_id.get(by, pause_id)), None)
     if pause is None:
         raise NotFound("There is no such question.")
-    return _decide(pause, action=action, by=by, via=via, feedback=feedback, revision=revision, payload=payload, update=update)
+    return _decide(
+        pause, action=action, by=by, via=via, feedback=feedback, revision=revision, payload=payload, update=update, sender=sender
+    )
 
 
 def _decide(
@@ -131,6 +136,7 @@ def _decide(
     revision: int | None,
     payload: Any,
     update: Mapping[str, Any] | None = None,
+    sender: Mapping[str, Any] | None = None,
 ) -> Decision:
     """`decide` on a pause that was looked up for that person, `answerable`."""
     if pause.status != PauseStatus.OPEN:
@@ -139,9 +145,11 @@ def _decide(
         raise RevisionMismatch(pause, seen=revision)
     feedback = feedback.strip()
     _check(pause, action, feedback)
+    if tool_calls.forged(payload if isinstance(payload, Mapping) else None, update):
+        raise AnswerInvalid({"input": ["What is approved of tool calls is said by an answer to their question alone."]})
     _check_payload(pause, action, payload, by=by)
     try:
-        return _record(pause, action=action, by=by, via=via, feedback=feedback, payload=payload, update=update)
+        return _record(pause, action=action, by=by, via=via, feedback=feedback, payload=payload, update=update, sender=sender)
     except (codec.NotJson, MergeFailed) as error:
         raise AnswerInvalid({"input": [str(error)]}) from error
     except AlreadyAnswered:
@@ -178,6 +186,7 @@ def _check_payload(pause: Pause, action: str, payload: Any, *, by: User) -> None
     errors = schemas.validate_resume_payload(pause.required_inputs, {} if payload is None else payload)
     if not errors and codec.holds_unreadable(payload):
         errors = {"": ["The answer holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."]}
+    errors = errors or tool_calls.faults(pause, payload)
     if errors:
         _ask_refined(pause, errors, by=by)
         raise AnswerInvalid({f"input.{field}" if field else "input": words for field, words in errors.items()}, code="input_invalid")
@@ -194,7 +203,15 @@ def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: User) -> 
 
 @transaction.atomic(durable=True)
 def _record(
-    pause: Pause, *, action: str, by: User, via: Via, feedback: str, payload: Mapping[str, Any] | None, update: Mapping[str, Any] | None
+    pause: Pause,
+    *,
+    action: str,
+    by: User,
+    via: Via,
+    feedback: str,
+    payload: Mapping[str, Any] | None,
+    update: Mapping[str, Any] | None,
+    sender: Mapping[str, Any] | None,
 ) -> Decision:
     """Close the pause, write the decision and move the run: all of it or nothing."""
     runs.close_pause(pause, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED)
@@ -217,11 +234,12 @@ def _record(
         "by": name,
         "via": via,
         "revision": pause.revision,
+        **({"sender": redaction.redact(dict(sender))} if sender else {}),
     }
     if action == CANCEL:
         runs.cancel_paused(pause, by=name, answer=answer)
     else:
-        runs.resume(pause, action=action, by=name, feedback=feedback, answer=answer, update=update if payload is None else payload)
+        runs.resume(pause, action=action, by=name, feedback=feedback, answer=answer, update=tool_calls.brought(pause, action, payload, update))
     _append(decision)
     return decision
 

@@ -43,6 +43,19 @@ class PauseStatus(models.TextChoices):
     EXPIRED = "expired"
 
 
+class PauseKind(models.TextChoices):
+    """What a question wants."""
+
+    APPROVAL = "approval"
+    """A verdict on what was done, or is to be."""
+    INPUT = "input"
+    """Data."""
+    TOOLS = "tools"
+    """A decision on each of several tool calls."""
+    EXTERNAL = "external"
+    """The answer of a system, or one for a run of another engine."""
+
+
 class FailureCode(models.TextChoices):
     """Why a run ended without its result, for filters and metrics. Step failures may bring a code of their own."""
 

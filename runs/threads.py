@@ -21,13 +21,13 @@ from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, InputInvalid, check_input, check_words
 from runs.states import FAILED, LIVE
 from runs.tasks import nudge_on_commit
-from runs.workflows import attached
+from runs.workflows import attached, calls
 
 OFFERED_FOR = dt.timedelta(minutes=30)
 """How long after its failure a run is offered to be resumed when new input comes (S0-77)."""
 RESUME_CONTEXT = "_resume_context"
 """State key of that offer, for the steps of the new run: `{"checkpoint_id", "failed_at"}`."""
-PER_TURN = ("decided", "revision_feedback", RESUME_CONTEXT)
+PER_TURN = ("decided", "revision_feedback", RESUME_CONTEXT, calls.DECISIONS)
 """State keys that do not outlive a turn."""
 
 
@@ -228,6 +228,8 @@ def _definition(turn: Turn, place: Place) -> Definition:
 def _check_json(turn: Turn) -> None:
     for name in ("input", "state"):
         value = getattr(turn, name)
+        if calls.DECISIONS in (value or {}):  # F6: only an answer says so
+            raise InputInvalid({name: [f"{calls.DECISIONS!r} is written by answers to questions about tool calls alone."]})
         try:
             codec.check(dict(value or {}), name)
         except codec.NotJson as error:

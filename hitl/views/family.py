@@ -13,6 +13,7 @@ from django.urls import reverse
 from checkpoints import store
 from checkpoints.models import Blob, Event, EventKind
 from hitl import patches, revisions
+from hitl.calls_form import CallsForm, form_of
 from hitl.forms import DecisionForm
 from hitl.models import Decision
 from hitl.schema_form import SchemaForm
@@ -134,7 +135,7 @@ def card_of(
     wanted: str,
     *,
     form: DecisionForm | None = None,
-    inputs: SchemaForm | None = None,
+    inputs: SchemaForm | CallsForm | None = None,
     answered: Pause | None = None,
     problem: str = "",
 ) -> dict[str, Any]:
@@ -149,12 +150,11 @@ def card_of(
         return {"pause": None, "form": DecisionForm(), "problem": problem or gone, "others": []}
     files, hidden, damage = _patch_of(pause)
     same = answered is None or answered.run_id == pause.run_id
-    wanted_inputs = SchemaForm(pause.required_inputs, initial=pause.known) if pause.required_inputs else None
     return {
         "pause": pause,
         "form": (form if same else None) or DecisionForm(),
         **_changes(pause),
-        "inputs": (inputs if same and pause == answered else None) or wanted_inputs,
+        "inputs": (inputs if same and pause == answered else None) or form_of(pause),
         "problem": problem or damage or gone,
         "files": files,
         "hidden_lines": hidden,

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from checkpoints import store
 from checkpoints.models import Blob
 from hitl import revisions, services
+from hitl.calls_form import CallsForm, form_of
 from hitl.forms import DecisionForm
 from hitl.models import Via
 from hitl.schema_form import SchemaForm
@@ -28,7 +29,7 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     """Answer a question from its page; a second answer gets a calm page that names the first."""
     form = DecisionForm(request.POST)
     pause = _find(pause_id, request)
-    inputs = SchemaForm(pause.required_inputs, request.POST) if pause.required_inputs else None
+    inputs = form_of(pause, request.POST)
     if "change" in request.POST:  # a row more or less: nothing is decided
         return _again(request, pause, 200, inputs=inputs)
     if not form.is_valid():
@@ -50,7 +51,7 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     return redirect(home_of(pause.run))
 
 
-def _shown_at_fields(error: services.AnswerInvalid, inputs: SchemaForm | None) -> str:
+def _shown_at_fields(error: services.AnswerInvalid, inputs: SchemaForm | CallsForm | None) -> str:
     """What is said above the card where the fields of the form say the rest; "" where they say nothing."""
     faults = {field.removeprefix("input").removeprefix("."): texts for field, texts in error.errors.items() if field.startswith("input")}
     if inputs is None or not faults:

@@ -11,12 +11,12 @@ from django.utils import timezone
 from checkpoints import codec, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
-from runs.engine import budget
+from runs.engine import budget, questions
 from runs.engine.context import Held, loop_num
 from runs.engine.facts import CARRIED, Facts, created, line
 from runs.engine.interruptions import SUSPENDED
 from runs.models import Pause, Run
-from runs.workflows import review, schemas, sequence
+from runs.workflows import calls, review, schemas, sequence
 from runs.workflows.base import Ask, Commit, Report
 
 OUTPUTS = ("git_commit_count", "github_pull_request_url")
@@ -141,13 +141,16 @@ def failure(
 def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
     """The pause that a step opens."""
     shown = kept_report(outcome.report)
-    asked = schemas.check_inputs(outcome.required_inputs) if outcome.required_inputs else {}
-    bound = [shown["content"], shown["patch"], shown["facts"], *([asked] if asked else [])]
+    wanted = questions.calls_of(outcome)
+    inputs = calls.required(wanted) if wanted else outcome.required_inputs
+    asked = schemas.check_inputs(inputs) if inputs else {}
+    bound = [shown["content"], shown["patch"], shown["facts"], *([asked] if asked else []), *([wanted] if wanted else [])]
     return Pause(
         run=held.run,
         checkpoint=checkpoint,
         step=held.at,
         phase=outcome.phase,
+        kind=questions.kind_of(outcome),
         question=codec.readable(outcome.question)[:300],
         content=shown["content"],
         patch_digest=shown["patch"],
@@ -156,7 +159,8 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
         content_digest=codec.digest(codec.encode(bound)),
         required_inputs=asked,
         known=dict(outcome.known),
-        bare=list(outcome.bare),
+        bare=[*outcome.bare, *([sequence.APPROVE] if wanted else [])],
+        calls=wanted,
         revision=(_asked_before(held, outcome.phase) or 0) + 1,
         max_revisions=outcome.max_revisions,
         review={} if outcome.phase == SUSPENDED else review.of(sequence.named(held.steps, held.at)),

@@ -50,6 +50,9 @@ def starting(head: Checkpoint) -> Facts:
 def asked(pause: Pause, **more: Any) -> Fact:
     """The event that tells a question: for an approval (S0-22), or for data, with the schema of what is missing (S2-19, S3-8)."""
     told = {"pause_id": pause.shown_id, "prompt": pause.question, "phase": pause.phase, "revision": pause.revision, "step": pause.step}
+    told |= {"kind": pause.kind, "promptId": pause.shown_id}
+    if pause.calls:
+        told["calls"] = [{"id": call["id"], "tool": call["tool"], "risk": call["risk"]} for call in pause.calls]
     if pause.required_inputs:
         wanted = {"required_inputs": pause.required_inputs, "attempts": pause.attempts, "refined": pause.refined}
         return EventKind.AWAIT_HUMAN_INPUT, {**told, **wanted, **more}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runs.workflows import calls as tools
 from runs.workflows import schemas
-from runs.workflows.base import Ask, Context, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.base import Ask, Call, Context, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.sequence import APPROVE
 
 ANSWER = "answer"
 """The way out of a question for data."""
@@ -50,6 +52,40 @@ def wait_for_input(
         phase=blocking_reason,
         required_inputs=schema,
         known=data,
+    )
+
+
+def ask_about_calls(
+    state: State,
+    context: Context,
+    *,
+    calls: Sequence[Call],
+    question: str = "May these calls be made?",
+    report: Report | None = None,
+    to: str | None = None,
+    update: Mapping[str, Any] | None = None,
+) -> Ask | None:
+    """What a step answers before it makes calls that need approval (S2-26); None where each of them was decided already.
+
+    Args:
+        to: the step that the answer leads to; None runs this step again, which then makes what was approved:
+
+            if asked := ask_about_calls(state, context, calls=wanted):
+                return asked
+            for call in approved(state, context.step, wanted):
+                context.once(call.id, lambda call=call: make(call))
+    """
+    if not calls or tools.all_decided(state, context.step, calls):
+        return None
+    target = context.step if to is None else to
+    return Ask(
+        question=question,
+        ways={APPROVE: target, ANSWER: target},
+        labels={APPROVE: "Approve all", ANSWER: "Send decisions"},
+        report=report or Report(content=f"{len(calls)} call{'s' if len(calls) > 1 else ''} of tools wait for your decision."),
+        update=update or {},
+        calls=calls,
+        phase="awaiting_tool_approval",
     )
 
 
