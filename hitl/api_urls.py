@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from hitl import api, api_checkpoints, api_portable, api_threads
+from hitl import api, api_checkpoints, api_portable, api_threads, api_workflows, inbound
 
 urlpatterns = [
     path("work-orders/<wo:order_id>", api.WorkOrderDetail.as_view()),
@@ -34,5 +34,11 @@ urlpatterns = [
     path("pauses", api.Pauses.as_view()),
     path("pauses/<pse:pause_id>", api.PauseDetail.as_view()),
     path("pauses/<pse:pause_id>/decisions", api.Decisions.as_view()),
+    path("workflows/wait", inbound.bounded(api_workflows.WorkflowWait.as_view())),
+    path("workflows/<str:run_id>", api_workflows.Workflow.as_view()),
+    path("workflows/<str:run_id>/resume", inbound.once_per_event(api_workflows.WorkflowResume.as_view())),
+    path("workflows/<str:run_id>/resume-and-continue", inbound.once_per_event(api_workflows.WorkflowContinue.as_view())),
+    path("resume", inbound.bounded(api_workflows.TraceResume.as_view())),
+    path("inbound/<slug:source>", inbound.signed(api_workflows.Inbound.as_view())),
     re_path("", api.NoSuchRoute.as_view()),
 ]

@@ -169,7 +169,13 @@ def _put(whole: Any, pointer: str, value: Any) -> Any:
     *above, last = _names(pointer)
     at = whole
     for name in above:
-        at = at[int(name)] if isinstance(at, list) and name.isdecimal() and int(name) < len(at) else at.get(name) if isinstance(at, dict) else None
+        at = (
+            at[int(name)]
+            if isinstance(at, list) and name.isdecimal() and int(name) < len(at)
+            else at.get(name)
+            if isinstance(at, dict)
+            else None
+        )
     if isinstance(at, dict):
         if value is _Absent:
             at.pop(last, None)

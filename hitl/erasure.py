@@ -22,7 +22,7 @@ from checkpoints import bodies, codec, collecting, ids
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.keeping import Tally, weight
 from checkpoints.models import Checkpoint, Event, Memo, Thread
-from hitl.models import Decision, Erasure, Import
+from hitl.models import Decision, EarlyAnswer, Erasure, Import, OuterRun, Wait
 from hitl.services import NotFound
 from runs import keeping
 from runs.engine.context import workspace_path
@@ -119,6 +119,9 @@ def _rows(threads: Sequence[uuid.UUID]) -> dict[str, QuerySet[Any]]:
     runs = Run.objects.filter(thread__in=threads).values("pk")
     return {
         "decisions": Decision.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
+        "early_answers": EarlyAnswer.objects.filter(thread__in=threads),
+        "waits": Wait.objects.filter(outer__thread__in=threads),
+        "outer_runs": OuterRun.objects.filter(thread__in=threads),
         "pauses": Pause.objects.filter(run__in=runs),
         "events": Event.objects.filter(thread__in=threads),
         "memos": Memo.objects.filter(thread__in=threads),

@@ -239,7 +239,9 @@ def _record(
     if action == CANCEL:
         runs.cancel_paused(pause, by=name, answer=answer)
     else:
-        runs.resume(pause, action=action, by=name, feedback=feedback, answer=answer, update=tool_calls.brought(pause, action, payload, update))
+        runs.resume(
+            pause, action=action, by=name, feedback=feedback, answer=answer, update=tool_calls.brought(pause, action, payload, update)
+        )
     _append(decision)
     return decision
 

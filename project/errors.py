@@ -13,7 +13,7 @@ from checkpoints.differences import DifferentThreads, NothingBefore
 from checkpoints.portable import DocumentTooLarge, ImportRefused
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
-from hitl import revisions, services
+from hitl import early, resume_events, resuming, revisions, services, waits
 from hitl.erasure import CannotErase
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.forks import NothingToFork, ReasonMissing
@@ -50,6 +50,11 @@ STATUS: dict[type[Exception], int] = {
     DocumentTooLarge: 413,
     CannotErase: 409,
     StoreUnavailable: 503,
+    waits.WaitInvalid: 422,
+    waits.WaitOpen: 409,
+    resuming.WrongQuestion: 409,
+    resuming.StillWaiting: 409,
+    early.NotKept: 409,
 }
 
 
@@ -78,10 +83,12 @@ def problem(status: int, code: str, detail: str, **extra: Any) -> Response:
 
 def _extra(error: Exception) -> dict[str, Any]:
     match error:
-        case services.AnswerInvalid() | InputInvalid() | TemplateInvalid():
+        case services.AnswerInvalid() | InputInvalid() | TemplateInvalid() | waits.WaitInvalid():
             return {"errors": error.errors}
         case services.SeveralQuestions():
             return {"pause_ids": [pause.shown_id for pause in error.pauses]}
+        case resuming.WrongQuestion():
+            return {"pause_id": error.pause.shown_id, "input_types": resume_events.types_of(error.pause)}
         case services.RevisionMismatch():
             before = revisions.earlier(error.pause, error.seen) if error.seen else None
             changes = revisions.changes_as_text(before, error.pause) if before else None

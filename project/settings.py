@@ -214,8 +214,11 @@ CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5.0
 CELERY_TASK_DEFAULT_QUEUE = "steps"
 CELERY_TASK_QUEUES = [Queue(name, Exchange(name), routing_key=name) for name in ("control", "steps", "agents")]
 """`control` is the sweep's; a template's step says `steps` or `agents`, which is for those that take minutes."""
-CELERY_TASK_ROUTES = {"runs.tasks.sweep": {"queue": "control"}}
-CELERY_BEAT_SCHEDULE = {"sweep": {"task": "runs.tasks.sweep", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}}}
+CELERY_TASK_ROUTES = {"runs.tasks.sweep": {"queue": "control"}, "hitl.tasks.*": {"queue": "control"}}
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {"task": "runs.tasks.sweep", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
+    "early answers": {"task": "hitl.tasks.take_early_answers", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
+}
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["hitl.authentication.BearerAuthentication", "rest_framework.authentication.SessionAuthentication"],

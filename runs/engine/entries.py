@@ -144,7 +144,6 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
     wanted = questions.calls_of(outcome)
     inputs = calls.required(wanted) if wanted else outcome.required_inputs
     asked = schemas.check_inputs(inputs) if inputs else {}
-    bound = [shown["content"], shown["patch"], shown["facts"], *([asked] if asked else []), *([wanted] if wanted else [])]
     return Pause(
         run=held.run,
         checkpoint=checkpoint,
@@ -156,7 +155,7 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
         patch_digest=shown["patch"],
         facts=shown["facts"],
         effects=shown["effects"],
-        content_digest=codec.digest(codec.encode(bound)),
+        content_digest=questions.digest(shown["content"], shown["patch"], shown["facts"], asked, wanted),
         required_inputs=asked,
         known=dict(outcome.known),
         bare=[*outcome.bare, *([sequence.APPROVE] if wanted else [])],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checkpoints import codec, redaction
@@ -10,6 +11,12 @@ from runs.workflows import calls
 from runs.workflows.base import Ask, StepFailed
 from runs.workflows.gate import ANSWER
 from runs.workflows.sequence import APPROVE
+
+
+def digest(content: str, patch: str, facts: Sequence[Any], inputs: Mapping[str, Any], wanted: Sequence[Any] = ()) -> str:
+    """What a decision is bound to: content, patch, facts, and what is asked for."""
+    bound = [content, patch, list(facts), *([dict(inputs)] if inputs else []), *([list(wanted)] if wanted else [])]
+    return codec.digest(codec.encode(bound))
 
 
 def kind_of(outcome: Ask) -> PauseKind:

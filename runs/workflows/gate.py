@@ -12,6 +12,8 @@ from runs.workflows.sequence import APPROVE
 
 ANSWER = "answer"
 """The way out of a question for data."""
+ELSEWHERE = "gate.elsewhere"
+"""The step of runs that only wait for another engine (`runs.waits`)."""
 
 
 def wait_for_input(
@@ -108,3 +110,11 @@ def wait(state: State, context: Context) -> Outcome:
         report=Report(content=str(config.get("content", ""))),
     )
     return asked or Go()
+
+
+@step(ELSEWHERE)
+def elsewhere(state: State, context: Context) -> Outcome:
+    """Where somebody forks such a run: there is nothing to do again here."""
+    raise StepFailed(
+        "This run only waited for another engine, which alone can ask again. Nothing was done.", code="waits_for_another_engine"
+    )

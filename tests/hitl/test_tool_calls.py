@@ -103,7 +103,9 @@ def test_an_answer_that_does_not_decide_each_as_it_may_leaves_the_question_open(
 def test_the_digest_covers_the_calls(order_that):
     """F16: other arguments are other content."""
     first = pause_of(drive(order_that(lambda state, context: ask_about_calls({}, context, calls=WANTED[:1]))))
-    other = Call(id="mail", tool="send_mail", arguments={"to": "eve@example.org", "subject": "Hi"}, editable=["/subject"], preview="Mails *Ana*.")
+    other = Call(
+        id="mail", tool="send_mail", arguments={"to": "eve@example.org", "subject": "Hi"}, editable=["/subject"], preview="Mails *Ana*."
+    )
     second = pause_of(drive(order_that(lambda state, context: ask_about_calls({}, context, calls=[other]))))
     assert first.content == second.content
     assert first.content_digest != second.content_digest
@@ -118,7 +120,11 @@ def test_a_step_that_asks_again_gets_nothing_from_the_answer_before(order_that, 
         if asked := ask_about_calls(state, context, calls=wanted, update={"looped": context.loop_num > 2}):
             return asked
         MADE.extend(call.arguments["loop"] for call in calls.approved(state, context.step, wanted))
-        return Done() if state.get("looped") else Ask(question="More?", ways={"approve": context.step}, report=Report(content=""), update={"looped": True})
+        return (
+            Done()
+            if state.get("looped")
+            else Ask(question="More?", ways={"approve": context.step}, report=Report(content=""), update={"looped": True})
+        )
 
     order = drive(order_that(twice))
     services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
@@ -143,7 +149,9 @@ def test_nobody_hands_in_an_approval(waiting, ana, order_that):
     services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
     with pytest.raises(NothingToFork, match="alone"):
         runs.fork(pause.checkpoint_id, by=ana, reason="why not", state=forged)
-    other = order_that(lambda state, context: Ask(question="?", ways={"answer": ""}, report=Report(content=""), required_inputs={"type": "object"}))
+    other = order_that(
+        lambda state, context: Ask(question="?", ways={"answer": ""}, report=Report(content=""), required_inputs={"type": "object"})
+    )
     with pytest.raises(services.AnswerInvalid, match="alone"):
         services.decide(pause_of(drive(other)).pk, action="answer", by=ana, via=Via.REST, payload=forged)
 
@@ -189,7 +197,13 @@ def test_the_card_has_a_choice_per_call_and_keeps_what_was_typed(waiting, ana, p
 
 def test_an_edit_that_was_typed_beside_approve_is_not_dropped_silently(waiting, page):
     pause = pause_of(waiting)
-    typed = {"action": "answer", "call.0.decision": "approve", "call.0.edit.0": "Hello", "call.1.decision": "approve", "call.2.decision": "approve"}
+    typed = {
+        "action": "answer",
+        "call.0.decision": "approve",
+        "call.0.edit.0": "Hello",
+        "call.1.decision": "approve",
+        "call.2.decision": "approve",
+    }
     answered = page.post(f"/pauses/{pause.shown_id}/decide", typed)
     assert answered.status_code == 422
     assert "keeps its arguments" in answered.content.decode()
