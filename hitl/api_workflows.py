@@ -161,7 +161,7 @@ class WorkflowWait(APIView):
         request=WaitIn,
         responses={201: WorkflowOut, 200: WorkflowOut},
         summary="Let a run of your engine wait for an answer",
-        description="Sent again in the same words it is the same wait (200), answered or not. 409 `wait_open`: it waits for something else.",
+        description="The same words again are the same wait (200), answered or not. 409 `wait_open`: it waits for something else.",
         examples=[OpenApiExample("Ask a bookkeeper", EXAMPLE, request_only=True)],
     )
     def post(self, request: Request) -> Response:
@@ -199,8 +199,8 @@ class WorkflowContinue(APIView):
         responses=ANSWERED,
         summary="Answer, and get what to go on with",
         description=(
-            f"As `resume`; the answer holds the merged `state` and the `node_id` to go on at. Without a payload nothing is answered: a wait "
-            f"that was answered gives the same, an open one 409 `still_waiting`. A run of ours is told to a worker. {WORDS}"
+            f"As `resume`; the answer holds the merged `state` and the `node_id` to go on at. Without a payload nothing is "
+            f"answered: a wait that was answered gives the same, an open one 409 `still_waiting`. A run of ours goes on. {WORDS}"
         ),
     )
     def post(self, request: Request, run_id: str) -> Response:

@@ -16,7 +16,6 @@ import uuid
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from checkpoints import codec, log
@@ -37,6 +36,8 @@ KEPT_FOR = dt.timedelta(days=7)
 STALE = dt.timedelta(seconds=30)
 """After so long, who was giving an answer is taken for dead."""
 BATCH = 200
+LOOKED_AT = 200
+"""Questions of a run among which an answer finds its own."""
 
 logger = logging.getLogger(__name__)
 Status = EarlyAnswer.Status
@@ -91,49 +92,38 @@ def _keep(event: ResumeEvent, told: dict[str, object], *, run: Run | None, threa
     )
 
 
-def _look(early: EarlyAnswer) -> None:
-    """Give an answer that was just kept to its question, where that opened meanwhile."""
-    for pause in _open(Q(run=early.run_id) if early.run_id else Q(run__thread=early.thread_id)):
-        if fits(pause, _event(early)):
-            take(early, pause)
-            return
+def _look(early: EarlyAnswer) -> bool:
+    """Give a kept answer to its question, if that was asked meanwhile; whether it was.
+
+    Its question is the first that it fits: when it was kept there was none. That one may have been answered by now, and then the answer
+    is a late one, not an early one for the next question of the same step.
+    """
+    event = _event(early)
+    asked = Pause.objects.filter(run=early.run_id) if early.run_id else Pause.objects.filter(run__thread=early.thread_id)
+    for pause in asked.select_related("run__thread").defer("content", "known", "facts").order_by("id")[:LOOKED_AT]:
+        if fits(pause, event):
+            _take(early, pause)
+            return True
+    return False
 
 
-def take_for(pause: Pause) -> None:
-    """Give a question that just opened the answer that is kept for it."""
-    for early in EarlyAnswer.objects.kept().filter(thread=pause.run.thread_id).order_by("id"):
-        if (early.run_id in {None, pause.run_id}) and fits(pause, _event(early)):
-            take(early, pause)
-            return
+def take_for(thread_id: uuid.UUID) -> None:
+    """Give the questions of a thread, of which one just opened, the answers that are kept for them."""
+    for early in EarlyAnswer.objects.kept().filter(thread=thread_id).order_by("id"):
+        _look(early)
 
 
-def sweep(*, now: dt.datetime) -> int:
+def sweep(*, now: dt.datetime) -> None:
     """Give answers to questions that opened, once more those that somebody died with, and let go those whose question never came.
 
-    Gives how many were looked at. Harmless when two run at once.
+    Harmless when two run at once.
     """
-    for early in EarlyAnswer.objects.filter(status=Status.TAKING, changed_at__lt=now - STALE).select_related("pause")[:BATCH]:
+    for early in EarlyAnswer.objects.filter(status=Status.TAKING, changed_at__lt=now - STALE).select_related("pause__run__thread")[:BATCH]:
         assert early.pause is not None  # early_answer_has_its_question
         give(early, early.pause)
-    found = list(EarlyAnswer.objects.kept().select_related("run").order_by("id")[:BATCH])
-    if not found:
-        return 0
-    asked = _open(Q(run__thread__in={early.thread_id for early in found}))
-    by_thread: dict[uuid.UUID, list[Pause]] = {}
-    for pause in asked:
-        by_thread.setdefault(pause.run.thread_id, []).append(pause)
-    for early in found:
-        event = _event(early)
-        mine = [pause for pause in by_thread.get(early.thread_id, []) if early.run_id in {None, pause.run_id} and fits(pause, event)]
-        if mine:
-            take(early, mine[0])
-        elif early.expires_at <= now or (early.run is not None and early.run.status not in LIVE):
+    for early in EarlyAnswer.objects.kept().select_related("run", "by").order_by("changed_at")[:BATCH]:
+        if not _look(early) and (early.expires_at <= now or (early.run is not None and early.run.status not in LIVE)):
             _let_go(early)
-    return len(found)
-
-
-def _open(where: Q) -> QuerySet[Pause]:
-    return Pause.objects.open().filter(where).select_related("run__thread").order_by("id")
 
 
 def _event(early: EarlyAnswer) -> ResumeEvent:
@@ -147,7 +137,7 @@ def _event(early: EarlyAnswer) -> ResumeEvent:
     )
 
 
-def take(early: EarlyAnswer, pause: Pause) -> None:
+def _take(early: EarlyAnswer, pause: Pause) -> None:
     """Bind an answer to its question, and give it. Of two at once one does."""
     bound = EarlyAnswer.objects.kept().filter(pk=early.pk).update(status=Status.TAKING, pause=pause, changed_at=timezone.now())
     if bound:

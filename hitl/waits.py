@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from django.contrib.auth.models import Group, User
@@ -31,6 +31,8 @@ ENGINES = ("decided", "gathered", "revision_feedback", calls.DECISIONS)
 """State keys that are the engine's own."""
 RESERVED = {"wait"}
 """What no run may be called: an address of the API."""
+LONGEST = {"node_id": 200, "blocking_reason": 64, "question": 300, "content": 100_000, "key": 200, "callback_url": 2_000}
+"""Characters of what is asked."""
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~@=+-]{0,199}", re.ASCII)
 """What may stand in an address as it is."""
 
@@ -76,10 +78,15 @@ class Asked:
     callback_secret: str = ""
 
     @property
+    def told(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        lists = {"choices": [dict(one) for one in self.choices], "recipients": list(self.recipients)}
+        return {**{one.name: getattr(self, one.name) for one in fields(self)}, **lists}
+
+    @property
     def digest(self) -> str:
         """Of all but the secret, which may be replaced."""
-        told = {name: value for name, value in asdict(self).items() if name != "callback_secret"}
-        return codec.digest(codec.encode(told))
+        return codec.digest(codec.encode({**self.told, "callback_secret": ""}))
 
 
 def open_wait(asked: Asked, *, by: User) -> tuple[Wait, bool]:
@@ -95,11 +102,11 @@ def open_wait(asked: Asked, *, by: User) -> tuple[Wait, bool]:
     _let_end(asked, by)
     try:
         wait = _open(asked, question, team, by=by)
-    except IntegrityError as error:  # outer_run_name_once, run_one_live_per_thread, wait_same_once: somebody was as quick
+    except (IntegrityError, WaitOpen) as error:  # outer_run_name_once, run_one_live_per_thread, wait_same_once: somebody was as quick
         if (known := _known(asked, by)) is not None:
             return known, False
         raise WaitOpen(f"{asked.run_id} waits with another question already. Answer or cancel that one first.") from error
-    early.take_for(wait.pause)
+    early.take_for(wait.outer.thread_id)
     return wait, True
 
 
@@ -145,8 +152,11 @@ def _team(asked: Asked, by: User) -> Group | None:
 def _checked(asked: Asked) -> waits.Question:
     """What is asked, as the machine takes it; raises WaitInvalid."""
     _check_id(asked.run_id)
+    for name, longest in LONGEST.items():
+        if len(getattr(asked, name)) > longest:
+            raise WaitInvalid({name: [f"Up to {longest} characters."]})
     try:
-        plain = asdict(asked)
+        plain = asked.told
         codec.check(plain, "wait")
         if codec.holds_unreadable(plain):
             raise WaitInvalid({"": ["There are characters in it that cannot be kept: a NUL, or bytes that are no UTF-8."]})
@@ -168,7 +178,7 @@ def _checked(asked: Asked) -> waits.Question:
         raise WaitInvalid({"callback_secret": ["whsec_ and the base64 of at least 24 bytes."]})
     ways, labels = _ways(asked, inputs)
     return waits.Question(
-        state=plain["state"],
+        state=dict(asked.state),
         question=asked.question or asked.blocking_reason.replace("_", " ").capitalize(),
         content=asked.content or str(inputs.get("description", "")),
         blocking_reason=asked.blocking_reason,
