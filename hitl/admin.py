@@ -25,6 +25,7 @@ from checkpoints.admin import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row
 from checkpoints.store import CheckpointDamaged
 from hitl import admin_erasure as admin_erasure  # registers
 from hitl import admin_forensics as admin_forensics
+from hitl import admin_inbound as admin_inbound
 from hitl import services
 from hitl.models import ApiToken, Decision, Import, Ledger, Via
 from runs import services as runs

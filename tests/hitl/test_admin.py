@@ -16,9 +16,9 @@ from django.utils.html import escape
 
 from checkpoints import codec, ids, portable, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from hitl import erasure, services
+from hitl import erasure, services, waitgate
 from hitl import portable as whole
-from hitl.models import ApiToken, Decision, Via
+from hitl.models import ApiToken, Decision, InboundSource, Via
 from runs import definitions
 from runs.frequency import PROMISES
 from runs.models import Pause, Repository, Run, Template
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 READ_ONLY = [
     "checkpoints_thread", "checkpoints_checkpoint", "checkpoints_event", "runs_steptemplate", "runs_definition", "runs_run", "runs_pause",
-    "runs_workorder", "hitl_decision", "hitl_ledger", "hitl_import",
+    "runs_workorder", "hitl_decision", "hitl_ledger", "hitl_import", "hitl_earlyanswer", "hitl_wait",
 ]  # fmt: skip
 
 
@@ -92,6 +92,9 @@ def confirm(client, page, action, *rows, **fields):
 def one_of_each(paused, root, ana):
     """A row of every registered model, and a page's key for each."""
     ApiToken.make(ana, name="a program")
+    InboundSource.objects.create(name="crm", user=ana, secrets=[InboundSource.new_secret()])
+    waitgate.create_checkpoint("r", "n", {}, {}, "b", by=ana)
+    waitgate.ingest_resume_event("r", {"x": 1}, {}, node_id="later", by=ana)
     Repository.objects.create(name="one", url="/somewhere")
     services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
     drive(paused)

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.test import Client
 from django.utils import timezone
 
@@ -163,3 +164,58 @@ def test_secrets_are_among_what_is_sealed_at_rest():
     assert {"hitl_inboundsource.secrets", "hitl_earlyanswer.event", "hitl_wait.callback_secret", "runs_pause.calls"} <= {
         one.about for one in columns()
     }
+
+
+# For operators
+
+
+@pytest.fixture
+def desk(django_user_model):
+    client = Client()
+    client.force_login(django_user_model.objects.create_superuser("root"))
+    return client
+
+
+def act(client, action, *names, confirmed=True):
+    return client.post(
+        "/admin/hitl/inboundsource/",
+        {"action": action, "_selected_action": names, "index": "0", **({"confirmed": "yes"} if confirmed else {})},
+        follow=True,
+    ).content.decode()
+
+
+def test_a_source_is_made_in_the_admin_and_its_secret_is_told_once(desk, ana, paused):
+    told = desk.post("/admin/hitl/inboundsource/add/", {"name": "crm", "user": ana.pk}, follow=True).content.decode()
+    secret = InboundSource.objects.get().secrets[0]
+    assert secret.replace("+", "&#x2B;") in told or secret in told
+    for page in ("/admin/hitl/inboundsource/", "/admin/hitl/inboundsource/crm/change/"):
+        assert secret not in desk.get(page).content.decode()
+    assert post(event(paused), secret=secret).status_code == 200
+
+
+def test_secrets_are_replaced_and_sources_switched_by_confirmed_actions(desk, source):
+    assert "Make new secrets?" in act(desk, "new_secret", "crm", confirmed=False)
+    act(desk, "new_secret", "crm")
+    source.refresh_from_db()
+    assert (len(source.secrets), source.secrets[1]) == (2, SECRET)
+    act(desk, "drop_old_secrets", "crm")
+    act(desk, "switch_off", "crm")
+    source.refresh_from_db()
+    assert (len(source.secrets), SECRET in source.secrets, source.active) == (1, False, False)
+    act(desk, "switch_on", "crm")
+    source.refresh_from_db()
+    assert source.active
+
+
+def test_staff_operate_no_source_that_acts_as_somebody_else(source, ben):
+    """F4."""
+    ben.is_staff = True
+    ben.save()
+    ben.user_permissions.set(Permission.objects.filter(codename__endswith="inboundsource"))
+    client = Client()
+    client.force_login(ben)
+    act(client, "switch_off", "crm")
+    assert "acts as somebody else" in act(client, "new_secret", "crm")
+    assert client.post("/admin/hitl/inboundsource/add/", {"name": "mine", "user": source.user_id}).status_code == 200
+    source.refresh_from_db()
+    assert (source.active, source.secrets, InboundSource.objects.count()) == (True, [SECRET], 1)

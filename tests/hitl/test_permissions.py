@@ -103,6 +103,12 @@ KNOWN = {
     f"{API}pauses/<{PAUSE}>/decisions": Address({"POST"}, own=True, body=REPLY),
     f"{API}repositories": Address({"GET", "HEAD"}),
     f"{API}repositories/<{REPOSITORY}>/template-execution": Address({"PUT"}),
+    f"{API}workflows/wait": Address({"POST"}, body={"run_id": "wait"}),
+    f"{API}workflows/<str:run_id>": Address({"GET", "HEAD"}, own=True),
+    f"{API}workflows/<str:run_id>/resume": Address({"POST"}, own=True, body={"payload": "approve"}),
+    f"{API}workflows/<str:run_id>/resume-and-continue": Address({"POST"}, own=True, body={"payload": "approve"}),
+    f"{API}resume": Address({"POST"}, body={"traceId": "nothing"}),
+    f"{API}inbound/<slug:source>": Address({"POST"}, public=True),
     API: Address(set()),
 }
 OWN = sorted(path for path, address in KNOWN.items() if address.own)
@@ -146,6 +152,8 @@ def real(paused, talking):
         f"<{THREAD}>": talking.thread.shown_id,
         f"<{RUN}>": talking.shown_id,
         "<slug:slug>": "writing",
+        "<slug:source>": "crm",
+        "<str:run_id>": paused.latest_run.shown_id,
     }
 
     def fill(path):

@@ -26,7 +26,7 @@ WANTED = [
     Call(id="drop", tool="drop_table", arguments={"name": "orders", "cascade": True}, risk="high"),
     Call(id="list", tool="list_files", arguments={}),
 ]
-MADE = []
+MADE: list[tuple[str, dict[str, object]]] = []
 
 
 def act(state, context):
@@ -113,13 +113,13 @@ def test_the_digest_covers_the_calls(order_that):
 
 def test_a_step_that_asks_again_gets_nothing_from_the_answer_before(order_that, ana):
     """F17: what was decided is of the calls that were asked about, in the loop that asked."""
-    MADE.clear()
+    made: list[int] = []
 
     def twice(state, context):
         wanted = [Call(id="c", tool="t", arguments={"loop": 1 if not state.get("looped") else 2})]
         if asked := ask_about_calls(state, context, calls=wanted, update={"looped": context.loop_num > 2}):
             return asked
-        MADE.extend(call.arguments["loop"] for call in calls.approved(state, context.step, wanted))
+        made.extend(call.arguments["loop"] for call in calls.approved(state, context.step, wanted))
         return (
             Done()
             if state.get("looped")
@@ -130,10 +130,10 @@ def test_a_step_that_asks_again_gets_nothing_from_the_answer_before(order_that, 
     services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
     services.decide(pause_of(drive(order)).pk, action="approve", by=ana, via=Via.PAGE)
     order = drive(order)
-    assert (MADE, pause_of(order).kind) == ([1], "tools")
+    assert (made, pause_of(order).kind) == ([1], "tools")
     payload = {"calls": {"c": {"decision": "reject", "reason": "no"}}}
     services.decide(pause_of(order).pk, action="answer", by=ana, via=Via.PAGE, payload=payload)
-    assert (drive(order).status, MADE) == ("completed", [1])
+    assert (drive(order).status, made) == ("completed", [1])
 
 
 def test_nobody_hands_in_an_approval(waiting, ana, order_that):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -30,7 +31,7 @@ VAT = {
     "properties": {"vat_id": {"type": "string", "pattern": "^DE[0-9]{9}$"}},
     "additionalProperties": False,
 }
-WAIT = {
+WAIT: dict[str, Any] = {
     "run_id": "booking-4711",
     "node_id": "decide",
     "blocking_reason": "missing_supplier_data",
