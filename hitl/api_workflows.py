@@ -88,7 +88,7 @@ class WorkflowOut(serializers.Serializer[Any]):
     """Where a run is (S3-3..9). For the OpenAPI page; `waitgate.document` makes it."""
 
     run_id = serializers.CharField()
-    status = serializers.ChoiceField(["running", "waiting_external", "completed", "failed"])
+    status = serializers.CharField(help_text="running, waiting_external, completed or failed")
     node_id = serializers.CharField(help_text="Where it goes on.")
     blocking_reason = serializers.CharField(allow_null=True, help_text="Of the question that is open, as the next seven.")
     required_inputs = serializers.DictField(allow_null=True)
