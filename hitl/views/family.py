@@ -18,6 +18,7 @@ from hitl.forms import DecisionForm
 from hitl.models import Decision
 from hitl.schema_form import SchemaForm
 from hitl.views.common import home_of, place_of
+from runs import waits
 from runs.models import Definition, Pause, Run
 from runs.states import LIVE, PAUSED, PENDING, RUNNING
 from runs.workflows import sequence
@@ -198,14 +199,19 @@ def _patch_of(pause: Pause) -> tuple[list[patches.FileDiff], int, str]:
 def _leads(pause: Pause) -> dict[str, str]:
     """Answer → the title of the step it leads to; empty where it leads to the end."""
     titles = {step["name"]: step["title"] for step in pause.run.definition.steps}
-    return {name: titles.get(to, "") for name, to in pause.ways.items()}
+    return {name: titles.get(to, "") or elsewhere(pause.run) for name, to in pause.ways.items()}
+
+
+def elsewhere(run: Run) -> str:
+    """What goes on where another engine waits here; "" for a run of ours."""
+    return f"{run.thread} at {run.input.get('node_id', '')}" if run.definition.template_slug == waits.SLUG else ""
 
 
 def _ways(pause: Pause) -> list[dict[str, str]]:
     """The answers that the template adds, and where each leads."""
     names = {step["name"]: step["title"] for step in pause.run.definition.steps}
     return [
-        {"name": name, "label": pause.labels[name], "to": names.get(to, "the end")}
+        {"name": name, "label": pause.labels[name], "to": names.get(to) or elsewhere(pause.run) or "the end"}
         for name, to in pause.ways.items()
         if name in pause.labels and name != APPROVE
     ]
@@ -230,6 +236,9 @@ def cancel_of(pause: Pause) -> dict[str, str]:
     if run.parent_id is not None:
         asks, words = f"the child run {run.child_name}", _end_of_child(run)
         url = reverse("hitl:pause_cancel", args=[pause.pk])
+    elif outer := elsewhere(run):
+        asks, words = "this wait", f"Ends the wait; {outer} is told that it was cancelled."
+        url = reverse("hitl:thread_cancel", args=[run.thread_id])
     elif run.work_order_id is not None:
         asks, words = "this work order", "Ends the order."
         url = reverse("hitl:order_cancel", args=[run.work_order_id])

@@ -332,6 +332,8 @@ def test_a_colleague_sees_the_wait_in_the_inbox_and_answers(engine, ben, client)
     page = client.get(f"/threads/{pause.run.thread.shown_id}/").content.decode()
     assert "booking-4711" in page
     assert "Look <em>here</em>." in page
+    assert "booking-4711 at decide" in page  # what goes on, not an end
+    assert "Answer in words" not in page
     answered = client.post(f"/pauses/{pause.shown_id}/decide", {"action": "answer", "revision": 1, "input.vat_id": "DE123456789"})
     assert answered.status_code == 302
     assert engine.get().json()["answer"]["decided_by"] == "ben"
