@@ -48,7 +48,7 @@ class WaitInvalid(Exception):
 
 
 class WaitOpen(Exception):
-    """The run waits with another question; that one is to be answered, or cancelled, first."""
+    """The run waits with another question, or is just leaving it; the message says which. Nothing was written."""
 
     code = "wait_open"
 
@@ -105,7 +105,7 @@ def open_wait(asked: Asked, *, by: User) -> tuple[Wait, bool]:
     except (IntegrityError, WaitOpen) as error:  # outer_run_name_once, run_one_live_per_thread, wait_same_once: somebody was as quick
         if (known := _known(asked, by)) is not None:
             return known, False
-        raise WaitOpen(f"{asked.run_id} waits with another question already. Answer or cancel that one first.") from error
+        raise WaitOpen(_why_not(asked, by)) from error
     early.take_for(wait.outer.thread_id)
     return wait, True
 
@@ -117,7 +117,7 @@ def _open(asked: Asked, question: waits.Question, team: Group | None, *, by: Use
         thread = Thread.objects.create(owner=by, team=team, title=f"{asked.run_id}"[:200])
         outer = OuterRun.objects.create(owner=by, name=asked.run_id, thread=thread)
     elif Pause.objects.open().filter(run__thread=outer.thread).exists():
-        raise WaitOpen(f"{asked.run_id} waits with another question already. Answer or cancel that one first.")
+        raise WaitOpen(_why_not(asked, by))
     pause = waits.open_wait(outer.thread, question)
     return Wait.objects.create(
         outer=outer,
@@ -133,6 +133,13 @@ def _open(asked: Asked, question: waits.Question, team: Group | None, *, by: Use
 def _known(asked: Asked, by: User) -> Wait | None:
     shown = Wait.objects.select_related("outer", "pause__run__thread")
     return shown.filter(outer__owner=by, outer__name=asked.run_id, digest=asked.digest).first()
+
+
+def _why_not(asked: Asked, by: User) -> str:
+    waiting = Pause.objects.open().filter(run__thread__outer_run__owner=by, run__thread__outer_run__name=asked.run_id).exists()
+    if waiting:
+        return f"{asked.run_id} waits with another question already. Answer or cancel that one first."
+    return f"{asked.run_id} is just leaving its last wait. Ask again in a moment."
 
 
 def _let_end(asked: Asked, by: User) -> None:

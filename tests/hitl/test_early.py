@@ -188,6 +188,16 @@ def test_who_dies_between_binding_and_giving_leaves_one_that_is_given_once(order
     assert (kept.status, Decision.objects.count()) == ("taken", 1)
 
 
+def test_a_lost_early_answer_is_found_by_the_invariants(order, ana):
+    """P2, P3."""
+    kept = send(order.latest_run, ana, **PLAN).kept
+    drive(order)
+    mine = EarlyAnswer.objects.filter(pk=kept.pk)
+    for status, code in (("taken", "early_answer_lost"), ("taking", "early_answer_not_given")):
+        mine.update(status=status, pause=pause_of(order), changed_at=timezone.now() - dt.timedelta(minutes=2))
+        assert [(one.invariant.code, one.ids) for one in check(now=timezone.now()) if one.count] == [(code, (kept.shown_id,))]
+
+
 def test_an_answer_for_another_engines_next_wait_is_taken_when_that_opens(ana):
     """S (F: inngest#1433): the human was faster than the engine."""
     waits.open_wait(waits.Asked(run_id="r", node_id="first", blocking_reason="b"), by=ana)
