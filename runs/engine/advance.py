@@ -162,6 +162,7 @@ def _checked(held: Held, outcome: Any) -> Outcome:
             targets = list(ways.values())
             if asked:
                 schemas.check_inputs(asked)
+            questions.kind_of(outcome)
             questions.calls_of(outcome)
         case Gather(to=to):
             children.check(_frozen(held), outcome, depth=held.run.depth)

@@ -13,6 +13,9 @@ from django.utils import timezone
 from checkpoints.rotation import columns
 from hitl import signing
 from hitl.models import Decision, InboundSource, Via
+from runs.workflows.base import Ask, Done, Report
+from tests.anything import order_that as order_that
+from tests.anything import state_of
 from tests.conftest import drive, pause_of
 from tests.databases import at_once, rows
 from tests.databases import file_database as file_database
@@ -114,6 +117,34 @@ def test_both_secrets_sign_while_one_is_replaced(paused, source):
     both = f"v1,{'A' * 43}= {signing.sign(new, 'msg_1', at, body)}"
     assert post(body, at=at, signature=both).status_code == 200
     assert post(event(paused), message_id="msg_2", secret=SECRET).status_code == 200
+
+
+def test_a_step_waits_for_a_system_and_goes_on_with_what_that_sends(order_that, source):
+    """S3-28: the actor may be a system; what it sends joins the state."""
+    wanted = {"type": "object", "required": ["paid"], "properties": {"paid": {"type": "boolean"}}}
+
+    def pay(state, context):
+        if "paid" in state:
+            return Done(update={"done": state["paid"]})
+        return Ask(
+            question="Was it paid?",
+            ways={"answer": context.step},
+            report=Report(content=""),
+            required_inputs=wanted,
+            kind="external",
+            phase="awaiting_payment",
+        )
+
+    order = drive(order_that(pay))
+    assert pause_of(order).kind == "external"
+    sent = {"run_id": order.latest_run.shown_id, "input_type": "awaiting_payment", "payload": {"paid": True}}
+    assert post(sent).status_code == 200
+    assert state_of(drive(order))["done"] is True
+
+
+def test_a_step_that_asks_for_no_kind_that_there_is_fails(order_that):
+    order = drive(order_that(lambda state, context: Ask(question="?", ways={"answer": ""}, report=Report(content=""), kind="strange")))  # type: ignore[arg-type]
+    assert (order.status, order.latest_run.failure_code) == ("failed", "step_error")
 
 
 def test_a_source_sees_what_its_person_sees(paused, zoe):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runs.workflows import calls, schemas
 from runs.workflows.calls import Call
@@ -96,6 +100,26 @@ def test_edited_arguments_fit_the_tools_own_schema():
     kept = calls.kept([Call(id="c1", tool="t", arguments={"subject": "a"}, editable=[""], schema=schema)])
     found = calls.faults(kept, payload(c1={"decision": "edit", "arguments": {"subject": "long"}}))
     assert found == {"calls.c1.arguments": ["subject: May have up to 3 characters."]}
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab/~", max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab/~", max_size=2), inner, max_size=3),
+    max_leaves=8,
+)
+ARGUMENTS = st.dictionaries(st.text("ab/~", max_size=2), VALUES, max_size=3)
+
+
+@given(ARGUMENTS, ARGUMENTS, st.data())
+def test_whatever_is_edited_outside_of_the_allowed_places_is_found(before, after, data):
+    """S2-26: nothing differs outside of the pointers exactly where the answer is taken."""
+    changed = list(calls._changes(before, after))
+    assert (changed == []) == (json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True))
+    allowed = data.draw(st.lists(st.sampled_from(changed), unique=True)) if changed else []
+    kept = calls.kept([Call(id="c", tool="t", arguments=before, editable=allowed or ["/none"])])
+    refused = calls.faults(kept, payload(c={"decision": "edit", "arguments": after}))
+    outside = [path for path in changed if not any(path == one or path.startswith(f"{one}/") for one in allowed)]
+    assert bool(refused) == bool(outside)
 
 
 @pytest.mark.parametrize(
