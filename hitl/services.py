@@ -146,7 +146,7 @@ def _decide(
     feedback = feedback.strip()
     _check(pause, action, feedback)
     if tool_calls.forged(payload if isinstance(payload, Mapping) else None, update):
-        raise AnswerInvalid({"input": ["What is approved of tool calls is said by an answer to their question alone."]})
+        raise AnswerInvalid({"input": ["What was decided is written by the answers themselves alone; leave it out."]})
     _check_payload(pause, action, payload, by=by)
     try:
         return _record(pause, action=action, by=by, via=via, feedback=feedback, payload=payload, update=update, sender=sender)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkpoints import redaction
-from runs.models import Pause
+from runs.models import OWN_REDUCERS, Pause
 from runs.workflows import calls
 from runs.workflows.gate import ANSWER
 from runs.workflows.sequence import APPROVE
@@ -33,5 +33,5 @@ def brought(pause: Pause, action: str, payload: Mapping[str, Any] | None, update
 
 
 def forged(*given: Mapping[str, Any] | None) -> bool:
-    """Whether somebody hands in what only an answer may say: that calls were approved (F6)."""
-    return any(isinstance(one, Mapping) and calls.DECISIONS in one for one in given)
+    """Whether somebody hands in what only the engine writes: what was decided, of calls and of steps (F6)."""
+    return any(isinstance(one, Mapping) and OWN_REDUCERS.keys() & one.keys() for one in given)

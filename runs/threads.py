@@ -184,7 +184,7 @@ def plan(turn: Turn, place: Place, definition: Definition, checkpoint: Checkpoin
         state = reducers.apply({**FIRST_STATE, **kept}, turn.input or {}, definition.reducers)
         return Start(state={**state, **context}, next_step=first, parent=checkpoint, before=before, carried=("git",))
     if turn.state is not None:
-        state = dict(turn.state)
+        state = {key: value for key, value in turn.state.items() if key != calls.DECISIONS}  # of another turn, and anybody may write it
     elif turn.resume_from and turn.input is not None and turn.checkpoint_id is None:
         state = dict(turn.input)
     else:
@@ -228,12 +228,12 @@ def _definition(turn: Turn, place: Place) -> Definition:
 def _check_json(turn: Turn) -> None:
     for name in ("input", "state"):
         value = getattr(turn, name)
-        if calls.DECISIONS in (value or {}):  # F6: only an answer says so
-            raise InputInvalid({name: [f"{calls.DECISIONS!r} is written by answers to questions about tool calls alone."]})
         try:
             codec.check(dict(value or {}), name)
         except codec.NotJson as error:
             raise InputInvalid({name: [str(error)]}) from error
+    if calls.DECISIONS in (turn.input or {}):  # F6: only an answer says so
+        raise InputInvalid({"input": [f"{calls.DECISIONS!r} is written by answers to questions about tool calls alone."]})
 
 
 def _check_template(template: Template, turn: Turn) -> None:

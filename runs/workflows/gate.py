@@ -69,6 +69,8 @@ def ask_about_calls(
 ) -> Ask | None:
     """What a step answers before it makes calls that need approval (S2-26); None where each of them was decided already.
 
+    All may be approved at once, unless one is of high risk.
+
     Args:
         to: the step that the answer leads to; None runs this step again, which then makes what was approved:
 
@@ -80,9 +82,10 @@ def ask_about_calls(
     if not calls or tools.all_decided(state, context.step, calls):
         return None
     target = context.step if to is None else to
+    at_once = {} if any(call.risk == "high" for call in calls) else {APPROVE: target}
     return Ask(
         question=question,
-        ways={APPROVE: target, ANSWER: target},
+        ways={**at_once, ANSWER: target},
         labels={APPROVE: "Approve all", ANSWER: "Send decisions"},
         report=report or Report(content=f"{len(calls)} call{'s' if len(calls) > 1 else ''} of tools wait for your decision."),
         update=update or {},
