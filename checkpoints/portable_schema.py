@@ -135,11 +135,14 @@ PAUSE = record(
         "required_inputs": OBJECT,
         "known": OBJECT,
         "bare": LIST,
+        "kind": text(16),
+        "calls": LIST,
         "attempts": COUNT,
         "refined": text(),
         "opened_at": TIME,
         "closed_at": TIME_OR_NULL,
-    }
+    },
+    optional=("kind", "calls"),
 )
 DECISION = record(
     {

@@ -24,6 +24,7 @@ from runs import due
 from runs import services as runs
 from runs.api import NewestFirst, WorkOrderOut, user_of
 from runs.models import Pause, WorkOrder
+from runs.states import PauseKind
 from runs.workflows.review import OUTCOMES
 from runs.workflows.sequence import CANCEL
 
@@ -48,6 +49,10 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     answers = serializers.SerializerMethodField(help_text="What may be answered now.")
     required_inputs = serializers.DictField(help_text="JSON Schema of the `input` that comes with an answer; {} where words are enough.")
     known = serializers.DictField(help_text="What is known of it already.")
+    kind = serializers.ChoiceField(PauseKind.choices, help_text="approval, input, tools or external")
+    calls = serializers.ListField(
+        child=serializers.DictField(), help_text="Tool calls to decide one by one: id, tool, arguments, preview, risk, editable, schema."
+    )
     bare = serializers.ListField(child=serializers.CharField(), help_text="Answers that bring no input, beside revise and cancel.")
     attempts = serializers.IntegerField(help_text="Answers whose input did not fit.")
     refined = serializers.CharField(help_text="What was wrong with the last of them.")
@@ -69,7 +74,7 @@ class PauseOut(serializers.ModelSerializer[Pause]):
         model = Pause
         fields: ClassVar = [
             "id", "agent_work_order_id", "run_id", "step", "pause_phase", "question", "pause_content", "patch", "facts", "effects",
-            "revision", "max_revisions", "content_digest", "answers", "required_inputs", "known", "bare", "attempts",
+            "revision", "max_revisions", "content_digest", "answers", "kind", "calls", "required_inputs", "known", "bare", "attempts",
             "refined", "review", "edited_content", "status", "state", "pause_timestamp", "resume_timestamp",
             "user_decision", "user_feedback", "decided_by", "created_at", "updated_at",
             "deadline_at", "deadline_outcome", "extendable_until", "next_deadline", "reminders", "stage",
@@ -327,12 +332,19 @@ class Pauses(APIView):
     @extend_schema(
         operation_id="list_pauses",
         responses=PauseOut(many=True),
-        parameters=[OpenApiParameter("open", bool, description="1: only what waits for an answer.")],
+        parameters=[
+            OpenApiParameter("open", bool, description="1: only what waits for an answer."),
+            OpenApiParameter("kind", str, enum=PauseKind.values, description="Only what wants that."),
+        ],
         summary="List questions, newest first",
     )
     def get(self, request: Request) -> Response:
         only_open = request.query_params.get("open") in {"1", "true"}
         mine = policy.waiting_for(request.user) if only_open else Pause.objects.visible_to(request.user)
+        if kind := request.query_params.get("kind"):
+            if kind not in PauseKind.values:
+                raise serializers.ValidationError({"kind": [f"One of {', '.join(PauseKind.values)}."]})
+            mine = mine.filter(kind=kind)
         pages = NewestFirst()
         page: Any = pages.paginate_queryset(mine.only("pk"), request, view=self)  # found first: with all its joins it is planned badly
         by = user_of(request)

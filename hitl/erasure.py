@@ -22,7 +22,7 @@ from checkpoints import bodies, codec, collecting, guard, ids
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.keeping import Tally, weight
 from checkpoints.models import Checkpoint, Event, Memo, Thread
-from hitl.models import Decision, Erasure, Import, Snooze, Vote
+from hitl.models import Decision, EarlyAnswer, Erasure, Import, OuterRun, Snooze, Vote, Wait
 from hitl.outbound_models import Delivery, Endpoint, Link
 from hitl.services import NotFound
 from runs import keeping
@@ -127,6 +127,9 @@ def _rows(threads: Sequence[uuid.UUID]) -> dict[str, QuerySet[Any]]:
         "links": Link.objects.filter(pause__run__in=runs),
         "deliveries": Delivery.objects.filter(pause__run__in=runs),
         "endpoints": Endpoint.objects.filter(thread__in=threads),
+        "early_answers": EarlyAnswer.objects.filter(thread__in=threads),
+        "waits": Wait.objects.filter(outer__thread__in=threads),
+        "outer_runs": OuterRun.objects.filter(thread__in=threads),
         "pauses": Pause.objects.filter(run__in=runs),
         "events": Event.objects.filter(thread__in=threads),
         "memos": Memo.objects.filter(thread__in=threads),

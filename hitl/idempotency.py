@@ -44,17 +44,17 @@ def middleware(get_response: Handler) -> Handler:
         key = request.headers.get(HEADER)
         if key is None or request.method not in CHANGING or not request.path.startswith("/api/"):
             return get_response(request)
-        person = _who(request)
+        person = who(request)
         if person is None:
             return get_response(request)  # which says 401
         if not 0 < len(key) <= LONGEST or not key.isprintable():
-            return _problem(400, "idempotency_key_invalid", f"{HEADER} has 1 to {LONGEST} printable characters; nothing was done.")
-        return _once(request, person, key, get_response)
+            return problem(400, "idempotency_key_invalid", f"{HEADER} has 1 to {LONGEST} printable characters; nothing was done.")
+        return once(request, person, key, get_response)
 
     return handle
 
 
-def _who(request: HttpRequest) -> User | None:
+def who(request: HttpRequest) -> User | None:
     """Whose key it is: the token's person, else the session's."""
     try:
         found = BearerAuthentication().authenticate(Request(request))
@@ -65,7 +65,13 @@ def _who(request: HttpRequest) -> User | None:
     return request.user if isinstance(request.user, User) and request.user.is_active else None
 
 
-def _once(request: HttpRequest, person: User, key: str, get_response: Handler) -> HttpResponse:
+def kept_for(status: int) -> bool:
+    """Whether an answer says what was done, so that its key is used up."""
+    return status < 500 and status not in UNTAKEN
+
+
+def once(request: HttpRequest, person: User, key: str, get_response: Handler, *, keeps: Callable[[int], bool] = kept_for) -> HttpResponse:
+    """The answer that this key's first request got, or the one that it gets now. Answers that `keeps` refuses leave the key free."""
     digest = codec.digest(b"\n".join([str(request.method).encode(), request.get_full_path().encode(), request.body]))
     mine, row = _claim(person, key, digest)
     if not mine:
@@ -76,7 +82,7 @@ def _once(request: HttpRequest, person: User, key: str, get_response: Handler) -
     except BaseException:
         kept.delete()
         raise
-    if response.status_code >= 500 or response.status_code in UNTAKEN:
+    if not keeps(response.status_code):
         kept.delete()
     else:
         body = b"" if response.streaming or len(response.content) > LARGEST else response.content
@@ -101,9 +107,9 @@ def _claim(person: User, key: str, digest: str) -> tuple[bool, IdempotencyKey]:
 def _again(row: IdempotencyKey, digest: str) -> HttpResponse:
     if row.request_digest != digest:
         words = "This key was sent with another request before. Nothing was done; use a new key for a new request."
-        return _problem(422, "idempotency_key_reused", words)
+        return problem(422, "idempotency_key_reused", words)
     if row.status is None:
-        response = _problem(409, "idempotency_in_progress", "The first request with this key is still worked on. Ask again in a second.")
+        response = problem(409, "idempotency_in_progress", "The first request with this key is still worked on. Ask again in a second.")
         response["Retry-After"] = "1"
         return response
     response = HttpResponse(bytes(row.body), status=row.status, content_type=row.content_type)
@@ -111,6 +117,6 @@ def _again(row: IdempotencyKey, digest: str) -> HttpResponse:
     return response
 
 
-def _problem(status: int, code: str, detail: str) -> HttpResponse:
+def problem(status: int, code: str, detail: str) -> HttpResponse:
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
     return HttpResponse(json.dumps(body), status=status, content_type="application/problem+json")

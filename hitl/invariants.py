@@ -17,7 +17,7 @@ from django.db.models.functions import Coalesce, Lag
 from checkpoints import ids
 from checkpoints.keeping import steps_done
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
-from hitl.models import Decision, Import, Ledger, Via, Vote
+from hitl.models import Decision, EarlyAnswer, Import, Ledger, Via, Vote
 from hitl.outbound_models import ASKING, Delivery, DeliveryStatus
 from runs.engine import approvals
 from runs.models import Pause, Run, WorkOrder
@@ -137,6 +137,11 @@ def vote_rewritten(before: dt.datetime) -> Iterator[Any]:
             yield decision
 
 
+def early_answer_lost(before: dt.datetime) -> Broken:
+    taken = EarlyAnswer.objects.filter(status=EarlyAnswer.Status.TAKEN)
+    return taken.filter(~Exists(Decision.objects.filter(pause=OuterRef("pause")))).only("pk")
+
+
 # P3: every committed decision moves its run, and nothing waits for a worker for long
 
 
@@ -155,6 +160,10 @@ def decided_without_checkpoint(before: dt.datetime) -> Broken:
         .filter(~Exists(written.exclude(status=CheckpointStatus.CANCELLED)))
         .only("pk")
     )
+
+
+def early_answer_not_given(before: dt.datetime) -> Broken:
+    return EarlyAnswer.objects.filter(status=EarlyAnswer.Status.TAKING, changed_at__lt=before).only("pk")
 
 
 def not_picked_up(before: dt.datetime) -> Broken:
@@ -426,6 +435,10 @@ INVARIANTS: tuple[Invariant, ...] = (
         "decided_but_not_moved", "P3", "A run that got its answer has gone on, or ended where it was cancelled.", decided_but_not_moved
     ),
     Invariant("decided_without_checkpoint", "P3", "A decision to go on has its checkpoint.", decided_without_checkpoint),
+    Invariant("early_answer_lost", "P2", "An answer that came early and was taken has its decision.", early_answer_lost),
+    Invariant(
+        "early_answer_not_given", "P3", "An answer that came early is soon given to the question that opened.", early_answer_not_given
+    ),
     Invariant("not_picked_up", "P3", "A run that is due is soon picked up by a worker.", not_picked_up),
     Invariant("not_taken_back", "P3", "A run whose worker was lost is soon taken back.", not_taken_back),
     Invariant("latest_run_is_another", "P3", "A work order's latest run is its own and its newest.", latest_run_is_another),

@@ -18,6 +18,10 @@ from django.db.models import F, Q
 from checkpoints import codec, ids
 from checkpoints.fields import SealedTextField
 from checkpoints.models import JsonTextField, SealedJsonField, Thread
+from hitl.inbound_models import EarlyAnswer as EarlyAnswer
+from hitl.inbound_models import InboundSource as InboundSource
+from hitl.inbound_models import OuterRun as OuterRun
+from hitl.inbound_models import Wait as Wait
 from runs.models import Pause
 
 

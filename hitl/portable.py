@@ -21,7 +21,7 @@ from runs.models import Pause, Run
 HISTORY = ("runs", "pauses", "decisions")
 PAUSE = (
     "step", "phase", "status", "question", "content", "patch_digest", "facts", "effects", "content_digest", "revision", "max_revisions",
-    "ways", "labels", "required_inputs", "known", "bare", "attempts", "refined",
+    "ways", "labels", "kind", "calls", "required_inputs", "known", "bare", "attempts", "refined",
 )  # fmt: skip
 DECISION = ("action", "feedback", "payload", "edited_content", "via", "revision", "content_digest", "votes")
 

@@ -18,7 +18,7 @@ from checkpoints import codec, log, redaction
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
-from hitl import evidence, policy, sight, voting
+from hitl import evidence, policy, sight, tool_calls, voting
 from hitl.models import Decision, Ledger, Via, Vote, ledger_name
 from hitl.outbound import planning
 from hitl.policy import Standing
@@ -109,6 +109,7 @@ def decide(
     payload: Any = None,
     update: Mapping[str, Any] | None = None,
     edited_content: str | None = None,
+    sender: Mapping[str, Any] | None = None,
 ) -> Decision | Vote:
     """Record a person's answer and let the run act on it; or, where the rules ask for more approvals than this one, record the vote.
 
@@ -118,6 +119,7 @@ def decide(
         payload: the data that the pause asks for (`required_inputs`); it joins the state by the workflow's reducers.
         update: joins the state too, unasked: the input of a run that was interrupted.
         edited_content: the content as it is approved; None for as it was shown.
+        sender: what a system says of who answered (S3-13); kept in the log with the answer.
     Raises:
         NotFound: no such pause for this person.
         AnswerInvalid: nothing decided, the pause stays open. Of a payload that does not fit, the pause keeps what was wrong.
@@ -130,7 +132,7 @@ def decide(
     found = pause or guest
     if found is None:
         raise NotFound("There is no such question.")
-    answer = voting.Answer(action, via, feedback.strip(), revision, payload, update, edited_content)
+    answer = voting.Answer(action, via, feedback.strip(), revision, payload, update, edited_content, sender)
     return _decide(found, answer, Standing(found, by, takes_part=pause is not None))
 
 
@@ -141,6 +143,8 @@ def _decide(pause: Pause, answer: voting.Answer, standing: Standing) -> Decision
         raise RevisionMismatch(pause, seen=answer.revision)
     _check(pause, answer.action, answer.feedback)
     seat = standing.seat_for(answer.action)
+    if tool_calls.forged(answer.payload if isinstance(answer.payload, Mapping) else None, answer.update):
+        raise AnswerInvalid({"input": ["What was decided is written by the answers themselves alone; leave it out."]})
     if standing.votes and policy.approves(answer.action):
         answer = voting.confirming(pause, answer, standing.votes[0])
     answer = replace(answer, edited_content=_check_edit(pause, answer))
@@ -211,6 +215,7 @@ def _check_payload(pause: Pause, action: str, payload: Any, *, by: User) -> None
     errors = schemas.validate_resume_payload(pause.required_inputs, {} if payload is None else payload)
     if not errors and codec.holds_unreadable(payload):
         errors = {"": ["The answer holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."]}
+    errors = errors or tool_calls.faults(pause, payload)
     if errors:
         _ask_refined(pause, errors, by=by)
         raise AnswerInvalid({f"input.{field}" if field else "input": words for field, words in errors.items()}, code="input_invalid")
@@ -280,19 +285,19 @@ def _close(
         **({"votes": len(votes)} if votes else {}),
         "via": answer.via,
         "revision": pause.revision,
+        **({"sender": redaction.redact(dict(answer.sender))} if answer.sender else {}),
     }
     if action == CANCEL:
         code = FailureCode.CANCELLED_BY_USER if by else FailureCode.CANCELLED_BY_POLICY
         runs.cancel_paused(pause, by=name, answer=told, code=code)
     else:
-        brought = answer.update if payload is None else payload
         runs.resume(
             pause,
             action=action,
             by=name,
             feedback=answer.feedback,
             answer=told,
-            update=brought,
+            update=tool_calls.brought(pause, action, payload, answer.update),
             edited=decision.edited_content,
             at=decision.goes_on_at,
         )

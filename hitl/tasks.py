@@ -8,7 +8,7 @@ from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
-from hitl import anchors, deadlines
+from hitl import anchors, deadlines, early
 from hitl.outbound import planning, sending
 from hitl.outbound_models import Delivery
 from runs.engine.stopping import stopping
@@ -32,6 +32,13 @@ def anchor_ledgers() -> None:
     """Every few minutes, so that a day gets its anchors though a server was away at midnight."""
     check_connection()
     anchors.drop_due(now=timezone.now())
+
+
+@shared_task(ignore_result=True, expires=30)
+def take_early_answers() -> None:
+    """Give the questions that have opened what was answered before they were there."""
+    check_connection()
+    early.sweep(now=timezone.now())
 
 
 @shared_task(ignore_result=True, expires=30)

@@ -59,7 +59,7 @@ def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via, auto_resume_pen
     """
     if not sight.sees(thread_id, by=by):
         raise NotFound("There is no such thread.")
-    pauses = _open_on(thread_id)
+    pauses = open_on(thread_id)
     if len(pauses) > 1 and auto_resume_pending and not turn.manual:
         raise SeveralQuestions(pauses)
     if pauses and auto_resume_pending and not turn.manual:
@@ -163,7 +163,7 @@ def _fresh(run_id: uuid.UUID) -> Run:
     return Run.objects.shown().get(pk=run_id)
 
 
-def _open_on(thread_id: uuid.UUID) -> list[Pause]:
+def open_on(thread_id: uuid.UUID) -> list[Pause]:
     """The questions that a thread's live run waits with: its own, or those of its child runs."""
     live = Run.objects.live().filter(thread=thread_id).first()
     family = [live.pk] if live else []

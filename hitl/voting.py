@@ -34,6 +34,8 @@ class Answer:
     payload: Any
     update: Mapping[str, Any] | None
     edited_content: str | None
+    sender: Mapping[str, Any] | None = None
+    """What a system says of who answered (S3-13)."""
 
     @property
     def brought(self) -> Any:

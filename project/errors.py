@@ -13,7 +13,7 @@ from checkpoints.differences import DifferentThreads, NothingBefore
 from checkpoints.portable import DocumentTooLarge, ImportRefused
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
-from hitl import policy, postponing, revisions, services
+from hitl import early, policy, postponing, resume_events, resuming, revisions, services, waits
 from hitl.api_ledger import FormatUnknown
 from hitl.bulk import BulkInvalid
 from hitl.delegations import DelegationRefused
@@ -72,6 +72,11 @@ STATUS: dict[type[Exception], int] = {
     EndpointInvalid: 422,
     CannotSend: 409,
     StoreUnavailable: 503,
+    waits.WaitInvalid: 422,
+    waits.WaitOpen: 409,
+    resuming.WrongQuestion: 409,
+    resuming.StillWaiting: 409,
+    early.NotKept: 409,
 }
 
 
@@ -100,10 +105,19 @@ def problem(status: int, code: str, detail: str, **extra: Any) -> Response:
 
 def _extra(error: Exception) -> dict[str, Any]:
     match error:
-        case services.AnswerInvalid() | InputInvalid() | TemplateInvalid() | postponing.PostponingInvalid() | EndpointInvalid():
+        case (
+            services.AnswerInvalid()
+            | InputInvalid()
+            | TemplateInvalid()
+            | postponing.PostponingInvalid()
+            | EndpointInvalid()
+            | waits.WaitInvalid()
+        ):
             return {"errors": error.errors}
         case services.SeveralQuestions():
             return {"pause_ids": [pause.shown_id for pause in error.pauses]}
+        case resuming.WrongQuestion():
+            return {"pause_id": error.pause.shown_id, "input_types": resume_events.types_of(error.pause)}
         case services.RevisionMismatch():
             before = revisions.earlier(error.pause, error.seen) if error.seen else None
             changes = revisions.changes_as_text(before, error.pause) if before else None

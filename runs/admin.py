@@ -327,17 +327,18 @@ class PauseRows(ConfirmedAdmin):
 
     shown_ids: ClassVar[dict[str, str]] = {"pse": "pk", "run": "run", "thr": "run__thread", "wo": "run__work_order", "ckpt": "checkpoint"}
     search_help_text = "A pse_, run_, thr_, wo_ or ckpt_ id"
-    heavy = ("content", "facts", "effects", "ways", "labels")
+    heavy = ("content", "facts", "effects", "ways", "labels", "calls")
     sealed: ClassVar[dict[str, str]] = {
         "question": "question", "content_text": "content", "facts_json": "facts", "effects_json": "effects", "patch_text": "",
+        "calls_json": "calls",
     }  # fmt: skip
-    list_display = ("shown", "question", "order_link", "status_label", "step", "revision", "opened_at", "deadline_at", "closed_at")
-    list_filter = ("status",)
+    list_display = ("shown", "question", "order_link", "status_label", "kind", "step", "revision", "opened_at", "deadline_at", "closed_at")
+    list_filter = ("status", "kind")
     list_select_related = ("run__thread",)
     fields = (
-        "shown", "question", "status", "revision", "max_revisions", "order_link", "run_link", "checkpoint_link", "step", "phase",
-        "content_text", "facts_json", "effects_json", "ways_json", "labels_json", "patch_text", "content_digest", "decision_link",
-        "opened_at", "deadline_at", "extendable_until", "next_at", "reminded", "stage", "closed_at",
+        "shown", "question", "status", "kind", "revision", "max_revisions", "order_link", "run_link", "checkpoint_link", "step", "phase",
+        "content_text", "facts_json", "effects_json", "calls_json", "ways_json", "labels_json", "patch_text", "content_digest",
+        "decision_link", "opened_at", "deadline_at", "extendable_until", "next_at", "reminded", "stage", "closed_at",
     )  # fmt: skip
 
     @display(description="status", label=PAUSE_COLOURS)
@@ -367,6 +368,10 @@ class PauseRows(ConfirmedAdmin):
     @display(description="facts")
     def facts_json(self, pause: Pause) -> SafeString:
         return as_json(lambda: pause.facts)
+
+    @display(description="tool calls")
+    def calls_json(self, pause: Pause) -> SafeString:
+        return as_json(lambda: pause.calls)
 
     @display(description="effects")
     def effects_json(self, pause: Pause) -> SafeString:

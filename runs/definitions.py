@@ -190,7 +190,7 @@ def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str], ins
         "step_template_slug": kind.slug,
         "step_template_version": kind.version,
         "function": kind.function,
-        "fingerprint": _fingerprint(kind.function),
+        "fingerprint": fingerprint_of(kind.function),
         "config": kind.config,
         "pause_after": pause_after,
         "pause_phase": str(step.get("pause_phase") or "")[:64],
@@ -210,8 +210,8 @@ def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str], ins
     return frozen
 
 
-def _fingerprint(name: str) -> str:
-    """ "" where this code has no such step any more: the run says so when it gets there."""
+def fingerprint_of(name: str) -> str:
+    """What the step function of that name does; "" where this code has no such step any more: the run says so when it gets there."""
     try:
         return fingerprint(find(name))
     except UnknownStep:

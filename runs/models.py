@@ -22,8 +22,8 @@ from checkpoints.fields import SealedTextField
 from checkpoints.models import Checkpoint, JsonTextField, SealedJsonField, Thread
 from runs import states
 from runs.frequency import HOW_LONG, PROMISES, WHEN, Frequency
-from runs.states import PauseStatus, RunStatus, Told
-from runs.workflows import sequence
+from runs.states import PauseKind, PauseStatus, RunStatus, Told
+from runs.workflows import calls, sequence
 
 Person = AbstractBaseUser | AnonymousUser
 
@@ -99,7 +99,7 @@ class Template(models.Model):
         return PROMISES[self.frequency]
 
 
-OWN_REDUCERS = {"decided": "merge", "decided_content": "merge", "gathered": "merge"}
+OWN_REDUCERS = {"decided": "merge", "decided_content": "merge", "gathered": "merge", calls.DECISIONS: "merge"}
 """Of the keys that the engine itself writes: what child runs decided at the same time joins."""
 
 
@@ -471,6 +471,7 @@ class Pause(ids.Shown, models.Model):
     step = models.CharField(max_length=100)
     phase = models.CharField(max_length=64)
     status = models.CharField(max_length=16, choices=PauseStatus, default=PauseStatus.OPEN)
+    kind = models.CharField(max_length=16, choices=PauseKind, default=PauseKind.APPROVAL)
     question = SealedTextField(max_length=300)
     content = SealedTextField(help_text="Markdown; sanitised when shown.")
     patch_digest = models.CharField(max_length=64, blank=True, help_text="The blob that holds the patch under review.")
@@ -486,6 +487,7 @@ class Pause(ids.Shown, models.Model):
     bare = JsonTextField(default=list, help_text="Answers that bring no data, beside revise and cancel.")
     attempts = models.PositiveIntegerField(default=0, help_text="Answers that did not fit required_inputs.")
     refined = SealedTextField(blank=True, help_text="What was wrong with the last of them, in words.")
+    calls = SealedJsonField(default=list, help_text="Tool calls that are decided one by one: `runs.workflows.calls`.")
     review = JsonTextField(default=dict, help_text="The step's rules on who answers, by when and how: `runs.workflows.review`.")
     stage = models.PositiveSmallIntegerField(default=0, help_text="How many stages of the escalation have been reached.")
     panel = models.ForeignKey(

@@ -27,7 +27,7 @@ from runs.models import Pause, Repository, Run, Template, WorkOrder
 from runs.states import EXPIRED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
 from runs.steps.sources import check_source
 from runs.tasks import nudge_on_commit
-from runs.workflows import attached, schemas, sequence
+from runs.workflows import attached, calls, schemas, sequence
 
 FIRST_STATE: Mapping[str, Any] = {"revision_feedback": "", "decided": {}}
 """What every thread's first run starts from, beside its input."""
@@ -280,6 +280,8 @@ def _fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str
     wrote, next_step = origin_of(checkpoint)
     before = store.load(checkpoint)
     after = before if state is None else dict(state)
+    if after.get(calls.DECISIONS, {}) != before.get(calls.DECISIONS, {}):  # F6
+        raise NothingToFork(f"{calls.DECISIONS!r} is written by answers to questions about tool calls alone; leave it as it is.")
     start = Start(state=after, next_step=next_step, parent=checkpoint, before=before)
     stops = {"interrupt_before": wrote.interrupt_before, "interrupt_after": wrote.interrupt_after}
     run = begin(checkpoint.thread, wrote.definition, wrote.work_order, start, forked_from=checkpoint, reason=reason, started_by=by, **stops)

@@ -43,6 +43,19 @@ class PauseStatus(models.TextChoices):
     EXPIRED = "expired"
 
 
+class PauseKind(models.TextChoices):
+    """What a question wants."""
+
+    APPROVAL = "approval"
+    """A verdict on what was done, or is to be."""
+    INPUT = "input"
+    """Data."""
+    TOOLS = "tools"
+    """A decision on each of several tool calls."""
+    EXTERNAL = "external"
+    """The answer of a system, or one for a run of another engine."""
+
+
 class Told(models.IntegerChoices):
     """How far those who are to know of a pause have been planned to be told; the telling itself is rows of its own."""
 

@@ -21,13 +21,13 @@ from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, RETRIED, InputInvalid, check_input, check_words, take_up
 from runs.states import FAILED, LIVE
 from runs.tasks import nudge_on_commit
-from runs.workflows import attached
+from runs.workflows import attached, calls
 
 OFFERED_FOR = dt.timedelta(minutes=30)
 """How long after its failure a run is offered to be resumed when new input comes (S0-77)."""
 RESUME_CONTEXT = "_resume_context"
 """State key of that offer, for the steps of the new run: `{"checkpoint_id", "failed_at"}`."""
-PER_TURN = ("decided", "decided_content", "revision_feedback", RESUME_CONTEXT)
+PER_TURN = ("decided", "decided_content", "revision_feedback", RESUME_CONTEXT, calls.DECISIONS)
 """State keys that do not outlive a turn."""
 
 
@@ -185,7 +185,7 @@ def plan(turn: Turn, place: Place, definition: Definition, checkpoint: Checkpoin
         state = reducers.apply({**FIRST_STATE, **kept}, turn.input or {}, definition.reducers)
         return Start(state={**state, **context}, next_step=first, parent=checkpoint, before=before, carried=("git",))
     if turn.state is not None:
-        state = dict(turn.state)
+        state = {key: value for key, value in turn.state.items() if key != calls.DECISIONS}  # of another turn, and anybody may write it
     elif turn.resume_from and turn.input is not None and turn.checkpoint_id is None:
         state = dict(turn.input)
     else:
@@ -233,6 +233,8 @@ def _check_json(turn: Turn) -> None:
             codec.check(dict(value or {}), name)
         except codec.NotJson as error:
             raise InputInvalid({name: [str(error)]}) from error
+    if calls.DECISIONS in (turn.input or {}):  # F6: only an answer says so
+        raise InputInvalid({"input": [f"{calls.DECISIONS!r} is written by answers to questions about tool calls alone."]})
 
 
 def _check_template(template: Template, turn: Turn) -> None:

@@ -74,6 +74,22 @@ def register_callback(thread: Thread, url: str, *, secret: str = "", name: str =
     return _make(Channel.WEBHOOK, url, name, [], secret=secret, thread=thread)
 
 
+ENDS = (Occasion.ANSWERED, Occasion.CANCELLED, Occasion.EXPIRED)
+
+
+def keep_callback(thread: Thread, url: str, *, secret: str) -> None:
+    """Have an engine told what became of the questions of its thread. Call inside a transaction: the address is checked when it is sent to.
+
+    Raises EndpointInvalid for a secret that is none.
+    """
+    known = next((one for one in Endpoint.objects.filter(thread=thread, channel=Channel.WEBHOOK) if one.target == url), None)
+    if known is not None:
+        _set_secret(known, secret) if secret else None
+        return
+    kept = [{"secret": _checked(secret), "until": None}]
+    Endpoint.objects.create(channel=Channel.WEBHOOK, target=url, name="callback", occasions=list(ENDS), secrets=kept, thread=thread)
+
+
 def _make(channel: str, target: str, name: str, occasions: Sequence[str], *, secret: str = "", **owner: Any) -> tuple[Endpoint, str]:
     target, name = target.strip(), name.strip()[:80]
     _check(channel, target, occasions)

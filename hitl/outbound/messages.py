@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from checkpoints import sealing
 from checkpoints.fields import demand
-from hitl import policy
+from hitl import policy, waitgate
 from hitl.models import Decision
 from hitl.outbound import links
 from hitl.outbound_models import ASKING, Channel, Delivery, Occasion
@@ -109,6 +109,8 @@ def payload_of(delivery: Delivery) -> dict[str, Any]:
     at = delivery.made_at.isoformat()
     if pause is None:
         return {"type": "test", "timestamp": at, "data": {"delivery_id": delivery.shown_id}}
+    if delivery.endpoint is not None and delivery.endpoint.thread_id is not None and (called := waitgate.callback(pause)) is not None:
+        return called
     hidden = sealing.in_use()
     run = pause.run
     data = {

@@ -14,11 +14,13 @@ from django.urls import reverse
 from checkpoints import store
 from checkpoints.models import Blob, Event, EventKind
 from hitl import patches, revisions
+from hitl.calls_form import CallsForm, form_of
 from hitl.forms import DecisionForm
 from hitl.models import Decision
 from hitl.schema_form import SchemaForm
 from hitl.views import cards
 from hitl.views.common import home_of, place_of
+from runs import waits
 from runs.models import Definition, Pause, Run
 from runs.states import LIVE, PAUSED, PENDING, RUNNING
 from runs.workflows import sequence
@@ -138,7 +140,7 @@ def card_of(
     by: User,
     guest: bool = False,
     form: DecisionForm | None = None,
-    inputs: SchemaForm | None = None,
+    inputs: SchemaForm | CallsForm | None = None,
     answered: Pause | None = None,
     problem: str = "",
 ) -> dict[str, Any]:
@@ -155,13 +157,12 @@ def card_of(
     files, hidden, damage = patch_of(pause)
     same = answered is None or answered.run_id == pause.run_id
     standing = cards.of(pause, by)
-    wanted_inputs = SchemaForm(pause.required_inputs, initial=standing.known) if pause.required_inputs else None
     return {
         "pause": pause,
         "standing": standing,
         "form": (form if same else None) or DecisionForm(),
         **_changes(pause),
-        "inputs": (inputs if same and pause == answered else None) or wanted_inputs,
+        "inputs": (inputs if same and pause == answered else None) or form_of(pause, known=standing.known),
         "problem": problem or damage or gone,
         "files": files,
         "hidden_lines": hidden,
@@ -205,14 +206,19 @@ def patch_of(pause: Pause) -> tuple[list[patches.FileDiff], int, str]:
 def _leads(pause: Pause) -> dict[str, str]:
     """Answer → the title of the step it leads to; empty where it leads to the end."""
     titles = {step["name"]: step["title"] for step in pause.run.definition.steps}
-    return {name: titles.get(to, "") for name, to in pause.ways.items()}
+    return {name: titles.get(to, "") or elsewhere(pause.run) for name, to in pause.ways.items()}
+
+
+def elsewhere(run: Run) -> str:
+    """What goes on where another engine waits here; "" for a run of ours."""
+    return f"{run.thread} at {run.input.get('node_id', '')}" if run.definition.template_slug == waits.SLUG else ""
 
 
 def _ways(pause: Pause) -> list[dict[str, str]]:
     """The answers that the template adds, and where each leads."""
     names = {step["name"]: step["title"] for step in pause.run.definition.steps}
     return [
-        {"name": name, "label": pause.labels[name], "to": names.get(to, "the end")}
+        {"name": name, "label": pause.labels[name], "to": names.get(to) or elsewhere(pause.run) or "the end"}
         for name, to in pause.ways.items()
         if name in pause.labels and name != APPROVE
     ]
@@ -237,6 +243,9 @@ def cancel_of(pause: Pause, *, guest: bool = False) -> dict[str, str]:
     if run.parent_id is not None:
         asks, words = f"the child run {run.child_name}", _end_of_child(run)
         url = reverse("hitl:pause_cancel", args=[pause.pk])
+    elif outer := elsewhere(run):
+        asks, words = "this wait", f"Ends the wait; {outer} is told that it was cancelled."
+        url = reverse("hitl:thread_cancel", args=[run.thread_id])
     elif run.work_order_id is not None:
         asks, words = "this work order", "Ends the order."
         url = reverse("hitl:order_cancel", args=[run.work_order_id])

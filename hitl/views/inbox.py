@@ -16,17 +16,25 @@ from hitl import policy, postponing
 from hitl.models import Decision
 from hitl.views.common import person
 from runs.models import Pause
-from runs.states import PauseStatus
+from runs.states import PauseKind, PauseStatus
 
 SHOWN = 100
 HISTORY = 30
+KINDS = {
+    "": "All",
+    PauseKind.APPROVAL: "Approvals",
+    PauseKind.INPUT: "Data",
+    PauseKind.TOOLS: "Tool calls",
+    PauseKind.EXTERNAL: "Wait gates",
+}
 WHOSE = ("run__work_order", "run__thread__team", "run__thread__owner", "run__definition", "run__parent", "claimed_by")
 """Whose question it is: an order's, a child run's, a thread's."""
 
 
-def waiting_for(user: User) -> list[Pause]:
+def waiting_for(user: User, kind: str = "") -> list[Pause]:
     """The oldest questions for a person: found first, then read with what belongs to them, since so many joins are planned badly."""
-    oldest = list(postponing.inbox(user).order_by("id").values_list("pk", flat=True)[:SHOWN])
+    mine = postponing.inbox(user).filter(**({"kind": kind} if kind else {}))
+    oldest = list(mine.order_by("id").values_list("pk", flat=True)[:SHOWN])
     return list(Pause.objects.filter(pk__in=oldest).shown().select_related(*WHOSE).order_by("id"))
 
 
@@ -54,7 +62,13 @@ def history_of(user: User) -> list[Past]:
 @require_safe
 @login_required
 def inbox(request: HttpRequest) -> HttpResponse:
-    """The inbox; with `?live` only the part that changes."""
-    user = person(request)
-    context = {"waiting": waiting_for(user), "snoozed": postponing.snoozed(user), "history": history_of(user)}
+    """The inbox; with `?live` only the part that changes, with `?kind=` only what wants that."""
+    user, kind = person(request), request.GET.get("kind", "")
+    context = {
+        "waiting": waiting_for(user, kind if kind in PauseKind.values else ""),
+        "kind": kind,
+        "kinds": KINDS,
+        "snoozed": postponing.snoozed(user),
+        "history": history_of(user),
+    }
     return render(request, "hitl/_inbox.html" if "live" in request.GET else "hitl/inbox.html", context)

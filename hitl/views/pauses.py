@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from checkpoints import store
 from checkpoints.models import Blob
 from hitl import claims, policy, postponing, revisions, services, sight, voting, word_diff
+from hitl.calls_form import CallsForm, form_of
 from hitl.forms import DecisionForm, ExtendForm, SnoozeForm
 from hitl.models import Decision, Via, Vote
 from hitl.schema_form import SchemaForm
@@ -41,7 +42,7 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     """Answer a question from its page; a second answer gets a calm page that names the first."""
     form = DecisionForm(request.POST)
     pause = _find(pause_id, request)
-    inputs = SchemaForm(pause.required_inputs, request.POST) if pause.required_inputs else None
+    inputs = form_of(pause, request.POST)
     if "change" in request.POST:  # a row more or less: nothing is decided
         return _again(request, pause, 200, inputs=inputs)
     if not form.is_valid():
@@ -69,7 +70,7 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     return redirect(home_of(pause.run))
 
 
-def _shown_at_fields(error: services.AnswerInvalid, inputs: SchemaForm | None) -> str:
+def _shown_at_fields(error: services.AnswerInvalid, inputs: SchemaForm | CallsForm | None) -> str:
     """What is said above the card where the fields of the form say the rest; "" where they say nothing."""
     faults = {field.removeprefix("input").removeprefix("."): texts for field, texts in error.errors.items() if field.startswith("input")}
     if inputs is None or not faults:

@@ -12,7 +12,7 @@ from typing import Any
 from checkpoints import codec, reducers, store
 from checkpoints.prepared import Prepared
 from runs import workflows as workflows  # registers the step functions
-from runs.engine import budget, children, context, interruptions, lease, record, timed
+from runs.engine import budget, children, context, interruptions, lease, questions, record, timed
 from runs.engine.context import Held
 from runs.engine.ending import Wake
 from runs.engine.stopping import stopping
@@ -162,6 +162,8 @@ def _checked(held: Held, outcome: Any) -> Outcome:
             targets = list(ways.values())
             if asked:
                 schemas.check_inputs(asked)
+            questions.kind_of(outcome)
+            questions.calls_of(outcome)
         case Gather(to=to):
             children.check(_frozen(held), outcome, depth=held.run.depth)
             targets = [to]

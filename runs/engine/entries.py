@@ -12,12 +12,12 @@ from checkpoints import codec, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
 from runs import due, panels
-from runs.engine import approvals, budget
+from runs.engine import approvals, budget, questions
 from runs.engine.context import Held, loop_num
 from runs.engine.facts import CARRIED, Facts, created, line
 from runs.engine.interruptions import SUSPENDED
 from runs.models import Pause, Run
-from runs.workflows import review, schemas, sequence
+from runs.workflows import calls, review, schemas, sequence
 from runs.workflows.base import Ask, Commit, Report
 
 OUTPUTS = ("git_commit_count", "github_pull_request_url")
@@ -150,28 +150,30 @@ def opening(held: Held, outcome: Ask) -> dict[str, Any]:
 def question(held: Held, outcome: Ask, checkpoint: Checkpoint, opening: dict[str, Any]) -> Pause:
     """The pause that a step opens."""
     shown = kept_report(outcome.report)
-    asked = schemas.check_inputs(outcome.required_inputs) if outcome.required_inputs else {}
-    rules = {} if outcome.phase == SUSPENDED else review.of(sequence.named(held.steps, held.at))
+    wanted = questions.calls_of(outcome)
+    inputs = calls.required(wanted) if wanted else outcome.required_inputs
+    asked = schemas.check_inputs(inputs) if inputs else {}
     material = checkpoint.metadata.get(approvals.MATERIAL)
     read = [shown["content"], shown["patch"]] if material is None else [{"material": material}]
-    bound = [*read, shown["facts"], *([asked] if asked else [])]
     return Pause(
         run=held.run,
         checkpoint=checkpoint,
         step=held.at,
         phase=outcome.phase,
+        kind=questions.kind_of(outcome),
         question=codec.readable(outcome.question)[:300],
         content=shown["content"],
         patch_digest=shown["patch"],
         facts=shown["facts"],
         effects=shown["effects"],
-        content_digest=codec.digest(codec.encode(bound)),
+        content_digest=questions.digest(read, shown["facts"], asked, wanted),
         required_inputs=asked,
         known=dict(outcome.known),
-        bare=list(outcome.bare),
+        bare=[*outcome.bare, *([sequence.APPROVE] if wanted else [])],
+        calls=wanted,
         revision=(_asked_before(held, outcome.phase) or 0) + 1,
         max_revisions=outcome.max_revisions,
-        panel_id=panels.keep(rules),
+        panel_id=panels.keep(opening["review"]),
         **opening,
         ways=dict(outcome.ways),
         labels=dict(outcome.labels),

@@ -55,9 +55,13 @@ def asked(pause: Pause, **more: Any) -> Fact:
         "phase": pause.phase,
         "revision": pause.revision,
         "step": pause.step,
+        "kind": pause.kind,
+        "promptId": pause.shown_id,
     }
     if pause.deadline_at is not None:
         told["deadline_at"] = pause.deadline_at.isoformat()
+    if pause.calls:
+        told["calls"] = [{"id": call["id"], "tool": call["tool"], "risk": call["risk"]} for call in pause.calls]
     if pause.required_inputs:
         wanted = {"required_inputs": pause.required_inputs, "attempts": pause.attempts, "refined": pause.refined}
         return EventKind.AWAIT_HUMAN_INPUT, {**told, **wanted, **more}

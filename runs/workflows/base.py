@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from runs.workflows.calls import Call as Call
+
 State = dict[str, Any]
 """A run's state: a JSON object. Keys are the workflow's own, beside `revision_feedback` (the reviewer's latest words, or "").
 
@@ -111,6 +113,12 @@ class Ask:
     """What the form begins with."""
     bare: Sequence[str] = ()
     """Answers that bring no data all the same, such as a refusal."""
+    calls: Sequence[Call] = ()
+    """Tool calls that the answer decides one by one; then `answer` is among the ways, and `required_inputs` follows from them.
+
+    `approve`, where it is a way, approves all as they stand. See `runs.workflows.gate.ask_about_calls`."""
+    kind: Literal["", "approval", "input", "tools", "external"] = ""
+    """What is wanted: a verdict, data, a decision per call, or the answer of another system. "" follows from the rest."""
     commit: Commit | None = None
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runs.workflows import calls as tools
 from runs.workflows import schemas
-from runs.workflows.base import Ask, Context, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.base import Ask, Call, Context, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.sequence import APPROVE
 
 ANSWER = "answer"
 """The way out of a question for data."""
+ELSEWHERE = "gate.elsewhere"
+"""The step of runs that only wait for another engine (`runs.waits`)."""
 
 
 def wait_for_input(
@@ -53,6 +57,43 @@ def wait_for_input(
     )
 
 
+def ask_about_calls(
+    state: State,
+    context: Context,
+    *,
+    calls: Sequence[Call],
+    question: str = "May these calls be made?",
+    report: Report | None = None,
+    to: str | None = None,
+    update: Mapping[str, Any] | None = None,
+) -> Ask | None:
+    """What a step answers before it makes calls that need approval (S2-26); None where each of them was decided already.
+
+    All may be approved at once, unless one is of high risk.
+
+    Args:
+        to: the step that the answer leads to; None runs this step again, which then makes what was approved:
+
+            if asked := ask_about_calls(state, context, calls=wanted):
+                return asked
+            for call in approved(state, context.step, wanted):
+                context.once(call.id, lambda call=call: make(call))
+    """
+    if not calls or tools.all_decided(state, context.step, calls):
+        return None
+    target = context.step if to is None else to
+    at_once = {} if any(call.risk == "high" for call in calls) else {APPROVE: target}
+    return Ask(
+        question=question,
+        ways={**at_once, ANSWER: target},
+        labels={APPROVE: "Approve all", ANSWER: "Send decisions"},
+        report=report or Report(content=f"{len(calls)} call{'s' if len(calls) > 1 else ''} of tools wait for your decision."),
+        update=update or {},
+        calls=calls,
+        phase="awaiting_tool_approval",
+    )
+
+
 @step("gate.wait_for_input")
 def wait(state: State, context: Context) -> Outcome:
     """The gate as a step of its own.
@@ -72,3 +113,11 @@ def wait(state: State, context: Context) -> Outcome:
         report=Report(content=str(config.get("content", ""))),
     )
     return asked or Go()
+
+
+@step(ELSEWHERE)
+def elsewhere(state: State, context: Context) -> Outcome:
+    """Where somebody forks such a run: there is nothing to do again here."""
+    raise StepFailed(
+        "This run only waited for another engine, which alone can ask again. Nothing was done.", code="waits_for_another_engine"
+    )

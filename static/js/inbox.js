@@ -13,7 +13,7 @@ async function look() {
   if (fetching) { again = true; return; }
   fetching = true;
   try {
-    const response = await fetch("/?live", { credentials: "same-origin" });
+    const response = await fetch(`/?live${location.search.replace("?", "&")}`, { credentials: "same-origin" });
     if (response.ok && !response.redirected) compare(new DOMParser().parseFromString(await response.text(), "text/html").querySelector("[data-inbox]"));
   } catch { /* the connection's state says it */ } finally {
     fetching = false;

@@ -17,9 +17,9 @@ from django.utils.html import escape
 
 from checkpoints import codec, ids, portable, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from hitl import anchors, erasure, services
+from hitl import anchors, erasure, services, waitgate
 from hitl import portable as whole
-from hitl.models import ApiToken, Decision, Delegation, Via, Vote
+from hitl.models import ApiToken, Decision, Delegation, InboundSource, Via, Vote
 from hitl.outbound import endpoints
 from runs import definitions
 from runs.frequency import PROMISES
@@ -32,6 +32,7 @@ pytestmark = pytest.mark.django_db
 READ_ONLY = [
     "checkpoints_thread", "checkpoints_checkpoint", "checkpoints_event", "runs_steptemplate", "runs_definition", "runs_run", "runs_pause",
     "runs_workorder", "hitl_decision", "hitl_vote", "hitl_ledger", "hitl_anchor", "hitl_import", "hitl_delivery", "hitl_endpoint",
+    "hitl_earlyanswer", "hitl_wait",
 ]  # fmt: skip
 
 
@@ -94,6 +95,9 @@ def confirm(client, page, action, *rows, **fields):
 def one_of_each(paused, root, ana):
     """A row of every registered model, and a page's key for each."""
     ApiToken.make(ana, name="a program")
+    InboundSource.objects.create(name="crm", user=ana, secrets=[InboundSource.new_secret()])
+    waitgate.create_checkpoint("r", "n", {}, {}, "b", by=ana)
+    waitgate.ingest_resume_event("r", {"x": 1}, {}, node_id="later", by=ana)
     Repository.objects.create(name="one", url="/somewhere")
     pause = pause_of(paused)
     facts = {"content_digest": pause.content_digest, "voted_at": timezone.now(), "via": Via.PAGE}

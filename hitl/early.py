@@ -1,0 +1,170 @@
+"""Answers that come before their question: kept, and given to it once it opens, through `decide` and by who sent them.
+
+An answer names its question by the step (or another engine's node) or by its type, and only one that was never asked yet in the run: what
+was asked already is answered late, so that no answer is eaten by the next question (F3).
+
+Either side may be first. Who keeps an answer looks for the question after its commit; who opens a question is looked after by the sweep,
+or does so itself (`waits`). So an answer is given at once, or one sweep late. It is bound to the question before it is given: whoever dies
+in between leaves one that is given to the same question again, and `decide` takes it once.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import uuid
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from checkpoints import codec, log
+from checkpoints.models import EventKind
+from checkpoints.reducers import MergeFailed
+from checkpoints.store import CheckpointDamaged, StoreUnavailable
+from hitl import resume_events
+from hitl.models import EarlyAnswer, Via
+from hitl.policy import Refused
+from hitl.resume_events import ResumeEvent, fits
+from hitl.services import AlreadyAnswered, AnswerInvalid, NotFound, RevisionMismatch
+from runs.models import Pause, Run
+from runs.states import LIVE
+from runs.workflows.schemas import MAX_ANSWER
+
+MOST = 20
+"""Answers that are kept for one thread at a time."""
+KEPT_FOR = dt.timedelta(days=7)
+STALE = dt.timedelta(seconds=30)
+"""After so long, who was giving an answer is taken for dead."""
+BATCH = 200
+LOOKED_AT = 200
+"""Questions of a run among which an answer finds its own."""
+
+logger = logging.getLogger(__name__)
+Status = EarlyAnswer.Status
+
+
+class NotKept(Exception):
+    """An answer that came early cannot be kept; nothing was written."""
+
+    code = "not_kept"
+
+
+def keep(event: ResumeEvent, *, run: Run | None, thread_id: uuid.UUID, by: User, via: Via) -> EarlyAnswer:
+    """Keep an answer for its question; the same one again is the same. Raises NotKept."""
+    told = event.kept
+    if len(codec.encode(told)) > MAX_ANSWER:
+        raise NotKept(f"The answer is larger than {MAX_ANSWER} bytes, so it is not kept. Send it once the question is asked.")
+    try:
+        early = _keep(event, told, run=run, thread_id=thread_id, by=by, via=via)
+    except IntegrityError as error:  # early_answer_one_per_question
+        before = EarlyAnswer.objects.kept().filter(thread=thread_id, node_id=event.node_id, input_type=event.input_type).first()
+        if before is None or before.by_id != by.pk or before.event.get("payload") != told["payload"]:
+            raise NotKept("Another answer is kept for this question already; the first one counts.") from error
+        return before
+    _look(early)
+    early.refresh_from_db()
+    return early
+
+
+@transaction.atomic(durable=True)
+def _keep(event: ResumeEvent, told: dict[str, object], *, run: Run | None, thread_id: uuid.UUID, by: User, via: Via) -> EarlyAnswer:
+    now = timezone.now()
+    names = {"node_id": event.node_id, "input_type": event.input_type}
+    line = {
+        "message": f"An answer of {by.get_username()} came before its question, and is kept for it",
+        "level": "info",
+        "step": event.node_id,
+    }
+    log.append(thread_id, run.pk if run else None, [(EventKind.LOG, {**line, **names})])  # holds the thread's row: who counts is alone
+    mine = EarlyAnswer.objects.kept().filter(thread=thread_id)
+    if mine.count() >= MOST and not mine.filter(**names).exists():
+        raise NotKept(f"{MOST} answers are kept for this run already, so this one is not. Send it once its question is asked.")
+    return EarlyAnswer.objects.create(
+        thread_id=thread_id,
+        run=run,
+        **names,
+        event=told,
+        by=by,
+        via=via,
+        received_at=now,
+        expires_at=now + KEPT_FOR,
+        changed_at=now,
+    )
+
+
+def _look(early: EarlyAnswer) -> bool:
+    """Give a kept answer to its question, if that was asked meanwhile; whether it was.
+
+    Its question is the first that it fits: when it was kept there was none. That one may have been answered by now, and then the answer
+    is a late one, not an early one for the next question of the same step.
+    """
+    event = _event(early)
+    asked = Pause.objects.filter(run=early.run_id) if early.run_id else Pause.objects.filter(run__thread=early.thread_id)
+    for pause in asked.select_related("run__thread").defer("content", "known", "facts").order_by("id")[:LOOKED_AT]:
+        if fits(pause, event):
+            _take(early, pause)
+            return True
+    return False
+
+
+def take_for(thread_id: uuid.UUID) -> None:
+    """Give the questions of a thread, of which one just opened, the answers that are kept for them."""
+    for early in EarlyAnswer.objects.kept().filter(thread=thread_id).order_by("id"):
+        _look(early)
+
+
+def sweep(*, now: dt.datetime) -> None:
+    """Give answers to questions that opened, once more those that somebody died with, and let go those whose question never came.
+
+    Harmless when two run at once.
+    """
+    for early in EarlyAnswer.objects.filter(status=Status.TAKING, changed_at__lt=now - STALE).select_related("pause__run__thread")[:BATCH]:
+        assert early.pause is not None  # early_answer_has_its_question
+        give(early, early.pause)
+    for early in EarlyAnswer.objects.kept().select_related("run", "by").order_by("changed_at")[:BATCH]:
+        if not _look(early) and (early.expires_at <= now or (early.run is not None and early.run.status not in LIVE)):
+            _let_go(early)
+
+
+def _event(early: EarlyAnswer) -> ResumeEvent:
+    kept = early.event
+    return ResumeEvent(
+        run_id=kept.get("run_id", ""),
+        input_type=early.input_type,
+        node_id=early.node_id,
+        payload=kept.get("payload"),
+        sender_metadata=kept.get("sender_metadata") or {},
+    )
+
+
+def _take(early: EarlyAnswer, pause: Pause) -> None:
+    """Bind an answer to its question, and give it. Of two at once one does."""
+    bound = EarlyAnswer.objects.kept().filter(pk=early.pk).update(status=Status.TAKING, pause=pause, changed_at=timezone.now())
+    if bound:
+        give(early, pause)
+
+
+def give(early: EarlyAnswer, pause: Pause) -> None:
+    """Answer with what was kept. What does not fit leaves the question open, with a refined one stored (S3-33)."""
+    event, user = _event(early), User.objects.get(pk=early.by_id)
+    status, words = Status.TAKEN, ""
+    try:
+        resume_events.answer(pause, event, by=user, via=Via(early.via))
+    except AlreadyAnswered as late:
+        mine = late.decision is not None and resume_events.same(late.decision, pause, event, user)
+        status, words = (Status.TAKEN, "") if mine else (Status.REFUSED, str(late))
+    except (AnswerInvalid, NotFound, RevisionMismatch, MergeFailed, Refused) as refused:
+        status, words = Status.REFUSED, str(refused)
+    except (CheckpointDamaged, StoreUnavailable) as away:  # nothing was decided: the sweep tries again
+        logger.warning("%s could not be given to %s: %s", early.shown_id, pause.shown_id, away)
+        return
+    EarlyAnswer.objects.filter(pk=early.pk, status=Status.TAKING).update(status=status, error=words, changed_at=timezone.now())
+
+
+@transaction.atomic(durable=True)
+def _let_go(early: EarlyAnswer) -> None:
+    if EarlyAnswer.objects.kept().filter(pk=early.pk).update(status=Status.EXPIRED, changed_at=timezone.now()):
+        names = {"step": early.node_id, "input_type": early.input_type, "level": "warning"}
+        words = f"The question that an answer of {early.by.get_username()} was kept for never came"
+        log.append(early.thread_id, early.run_id, [(EventKind.LOG, {"message": words, **names})])

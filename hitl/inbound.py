@@ -1,0 +1,138 @@
+"""What stands before the views that take events from outside: the size of a request, repetitions by id, and signatures.
+
+A repetition gets the first one's answer and has no second effect: by `sender_metadata.event_id` where somebody is logged in or brings a
+token, by `webhook-id` where a source signs. Only what was taken, or did not fit, uses an id up: what came too soon may come again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+
+from checkpoints import codec
+from checkpoints.fields import demand
+from checkpoints.sealing import KeyMissing, SealBroken
+from hitl import idempotency, signing
+from hitl.authentication import SEEN_EVERY
+from hitl.models import InboundSource
+
+MAX_BYTES = 1024 * 1024
+"""Of a request."""
+MARK = "\t"
+"""Begins the keys that are kept here: no client's Idempotency-Key may hold it."""
+LONGEST = 1_000
+
+View = Callable[..., HttpResponse]
+
+
+def bounded(view: View) -> View:
+    """Refuse what is too large before it is read."""
+
+    @wraps(view)
+    def handle(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        size = request.META.get("CONTENT_LENGTH") or "0"
+        if not size.isdecimal() or int(size[:12]) > MAX_BYTES:
+            return idempotency.problem(413, "too_large", f"A request may have up to {MAX_BYTES} bytes; nothing was done.")
+        return view(request, *args, **kwargs)
+
+    return handle
+
+
+def once_per_event(view: View) -> View:
+    """An event that names its id is done once per person and address."""
+
+    @bounded
+    @wraps(view)
+    def handle(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        event_id = _event_id(request) if request.method == "POST" else ""
+        person = idempotency.who(request) if event_id else None
+        if person is None:
+            return view(request, *args, **kwargs)
+        key = _key("event", request.path, event_id)
+        return idempotency.once(request, person, key, lambda first: _rendered(view(first, *args, **kwargs)), keeps=_done)
+
+    return handle
+
+
+def _event_id(request: HttpRequest) -> str:
+    """ "" where the body names none, or is none: the view says what is wrong with it."""
+    try:
+        body = json.loads(request.body)
+    except (ValueError, RecursionError):
+        return ""
+    sender = body.get("sender_metadata") if isinstance(body, dict) else None
+    found = sender.get("event_id") if isinstance(sender, dict) else None
+    text = str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
+    return text if len(text) <= LONGEST and text == codec.readable(text) else ""
+
+
+def _key(kind: str, *parts: str) -> str:
+    return f"{MARK}{kind}:{codec.digest(codec.encode(list(parts)))}"
+
+
+def _done(status: int) -> bool:
+    return status < 300 or status == 422
+
+
+def _rendered(response: Any) -> HttpResponse:
+    return response.render() if hasattr(response, "render") else response  # type: ignore[no-any-return]
+
+
+def signed(view: View) -> View:
+    """Let through what a source signed, and each message's effect once. Whoever cannot sign learns nothing, and writes nothing."""
+
+    @bounded
+    @wraps(view)
+    def handle(request: HttpRequest, source: str, *args: Any, **kwargs: Any) -> HttpResponse:
+        if request.method != "POST":
+            return view(request, source, *args, **kwargs)
+        message_id = request.headers.get(signing.ID, "")
+        try:
+            found = _verified(request, source, message_id)
+        except signing.BadSignature as error:
+            response = idempotency.problem(401, error.code, f"{error} Nothing was done.")
+            response["WWW-Authenticate"] = "Signature"
+            return response
+        except (KeyMissing, SealBroken) as error:
+            return idempotency.problem(503, error.code, "The source's secret cannot be read here; nothing was done.")
+        request.inbound_source = found  # type: ignore[attr-defined]  # for BySource
+        key = _key("webhook", source, message_id)
+        return idempotency.once(request, found.user, key, lambda first: _rendered(view(first, source, *args, **kwargs)), keeps=_done)
+
+    return handle
+
+
+def _verified(request: HttpRequest, name: str, message_id: str) -> InboundSource:
+    """The source that signed a request; raises signing.BadSignature."""
+    found = InboundSource.objects.select_related("user").filter(name=name, active=True, user__is_active=True).first()
+    secrets = [] if found is None else list(demand(found.secrets))
+    signing.verify(
+        secrets or [InboundSource.new_secret()],  # takes as long for a name that is none
+        message_id=message_id,
+        timestamp=request.headers.get(signing.TIMESTAMP, ""),
+        signature=request.headers.get(signing.SIGNATURE, ""),
+        body=request.body,
+        now=timezone.now(),
+    )
+    assert found is not None  # a secret that was made just now signed nothing
+    if found.last_used_at is None or found.last_used_at < timezone.now() - SEEN_EVERY:
+        InboundSource.objects.filter(pk=found.pk).update(last_used_at=timezone.now())
+    return found
+
+
+class BySource(BaseAuthentication):
+    """Who a signed request acts as."""
+
+    def authenticate(self, request: Request) -> tuple[Any, InboundSource] | None:
+        source: InboundSource | None = getattr(request._request, "inbound_source", None)
+        return None if source is None else (source.user, source)
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Signature"

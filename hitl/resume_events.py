@@ -1,0 +1,170 @@
+"""Resume events: an answer that a system hands in, normalised (S3-13, 15, 19): what it is for, and what it says.
+
+The payload of a question for data is that data. Else it is `{"decision", "feedback", "revision"}`, or a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from checkpoints import codec, redaction
+from hitl.models import Decision, Via, Vote
+from hitl.services import AnswerInvalid, decide
+from runs import waits
+from runs.models import Pause
+from runs.workflows.gate import ANSWER
+from runs.workflows.sequence import APPROVE, CANCEL
+
+MAX_METADATA = 16 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeEvent:
+    """What S3-13 calls so."""
+
+    run_id: str
+    input_type: str = ""
+    """What it answers: the question's `blocking_reason`, its kind, or the name of one of its answers; "" for whatever is asked."""
+    payload: Any = None
+    sender_metadata: Mapping[str, Any] = field(default_factory=dict)
+    node_id: str = ""
+    """Where the question is asked; "" for whatever is asked."""
+    pause_id: str = ""
+
+    @property
+    def named(self) -> bool:
+        """Whether it says what it is for."""
+        return bool(self.input_type or self.node_id or self.pause_id)
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """The event as it waits for its question."""
+        told = {"run_id": self.run_id, "input_type": self.input_type, "node_id": self.node_id}
+        return {
+            **told,
+            "payload": redaction.redact({"": self.payload})[""],
+            "sender_metadata": redaction.redact(dict(self.sender_metadata)),
+        }
+
+
+def check(event: ResumeEvent) -> None:
+    """Raise AnswerInvalid for what no column takes."""
+    told = {"input_type": event.input_type, "node_id": event.node_id, "sender_metadata": dict(event.sender_metadata)}
+    try:
+        codec.check({**told, "payload": event.payload}, "event")
+    except codec.NotJson as error:
+        raise AnswerInvalid({"payload": [str(error)]}) from error
+    if codec.holds_unreadable(told):
+        raise AnswerInvalid({"sender_metadata": ["It holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."]})
+    if len(codec.encode(told)) > MAX_METADATA:
+        raise AnswerInvalid({"sender_metadata": [f"Up to {MAX_METADATA} bytes."]})
+
+
+def fits(pause: Pause, event: ResumeEvent) -> bool:
+    """Whether an event is for this question."""
+    if event.pause_id and event.pause_id != pause.shown_id:
+        return False
+    return event.node_id in {"", *nodes_of(pause)} and event.input_type in {"", *types_of(pause)}
+
+
+def types_of(pause: Pause) -> list[str]:
+    """What an event for this question may give as its type."""
+    return list(dict.fromkeys(filter(None, [pause.phase, pause.kind, *pause.ways, CANCEL])))
+
+
+def nodes_of(pause: Pause) -> list[str]:
+    """Where it is asked: the step, or the other engine's node first."""
+    outer = pause.run.input.get("node_id", "") if pause.run.frozen.template_slug == waits.SLUG else ""
+    return [*([outer] if outer else []), pause.step]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What an event's payload says, for `decide`."""
+
+    action: str
+    payload: Any = None
+    feedback: str = ""
+    revision: int | None = None
+    update: Mapping[str, Any] | None = None
+
+
+def read(pause: Pause, event: ResumeEvent) -> Reading:
+    """What an event answers. Raises AnswerInvalid where that cannot be told."""
+    payload, action = event.payload, _action(pause, event)
+    if pause.wants_data(action):
+        return Reading(action=action, payload=_wrapped(pause, payload))
+    if isinstance(payload, str) and not (payload.strip().lower() == action and action != ANSWER):
+        payload = {"feedback": payload}
+    said = dict(payload) if isinstance(payload, Mapping) else {}
+    feedback = next((said.pop(name) for name in ("feedback", "input", "content") if name in said), "")
+    revision = said.pop("revision", None)
+    said.pop("decision", None)
+    if said:
+        raise AnswerInvalid({"payload": [f"The answer {action!r} takes no {', '.join(sorted(said))[:200]}."]}, code="input_unexpected")
+    if not isinstance(feedback, str) or (revision is not None and type(revision) is not int):
+        raise AnswerInvalid({"payload": ["feedback is a text, and revision a whole number."]})
+    update = {"input": feedback} if action == ANSWER and feedback else None
+    return Reading(action=action, feedback=feedback, revision=revision, update=update)
+
+
+def _action(pause: Pause, event: ResumeEvent) -> str:
+    """Which of the question's answers is given."""
+    if event.input_type in {*pause.ways, CANCEL}:
+        return event.input_type
+    usual = ANSWER if ANSWER in pause.ways else APPROVE if APPROVE in pause.ways else ""
+    data = pause.wants_data(usual)
+    word = _word(pause, event.payload)
+    if word and not (data and isinstance(event.payload, str)):  # a word is the data then
+        return word
+    if usual and (data or usual == ANSWER):
+        return usual
+    raise AnswerInvalid({"payload.decision": [f"Say which: {', '.join([*pause.ways, CANCEL])}."]}, code="unknown_answer")
+
+
+def _word(pause: Pause, payload: Any) -> str:
+    """The answer that a payload names; "" where it names none, or where `decision` is a thing that is asked for."""
+    said = payload.get("decision") if isinstance(payload, Mapping) else payload
+    if not isinstance(said, str) or "decision" in pause.required_inputs.get("properties", {}):
+        return ""
+    word = said.strip().lower()
+    return word if word in {*pause.ways, CANCEL} else ""
+
+
+def _wrapped(pause: Pause, payload: Any) -> Any:
+    """The data itself: without the name of the answer, and a word where exactly one thing is asked for."""
+    if isinstance(payload, Mapping):
+        return {key: value for key, value in payload.items() if key != "decision"} if _word(pause, payload) else payload
+    names = list(pause.required_inputs.get("properties", {}))
+    return {names[0]: payload} if isinstance(payload, str) and len(names) == 1 and not pause.calls else payload
+
+
+def answer(pause: Pause, event: ResumeEvent, *, by: User, via: Via) -> Decision | Vote:
+    """Give an event's answer to a question. Raises what `decide` raises."""
+    said = read(pause, event)
+    return decide(
+        pause.pk,
+        action=said.action,
+        by=by,
+        via=via,
+        feedback=said.feedback,
+        revision=said.revision,
+        payload=said.payload,
+        update=said.update,
+        sender=event.sender_metadata,
+    )
+
+
+def same(decision: Decision, pause: Pause, event: ResumeEvent, by: User) -> bool:
+    """Whether an event says what was answered already, by the same sender."""
+    try:
+        said = read(pause, event)
+    except AnswerInvalid:
+        return False
+    payload = redaction.redact(dict(said.payload)) if isinstance(said.payload, Mapping) else None
+    told = (decision.decided_by_id, decision.action, decision.feedback, decision.payload)
+    return told == (by.pk, said.action, said.feedback.strip(), payload)

@@ -1,0 +1,37 @@
+"""Answers about tool calls: what is wrong with one, and what it brings to the state. Only `decide` comes here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from checkpoints import redaction
+from runs.models import OWN_REDUCERS, Pause
+from runs.workflows import calls
+from runs.workflows.gate import ANSWER
+from runs.workflows.sequence import APPROVE
+
+
+def faults(pause: Pause, payload: Any) -> dict[str, list[str]]:
+    """What is wrong with an answer that fits the question's schema; empty where it is about no calls."""
+    if not pause.calls:
+        return {}
+    found = calls.faults(pause.calls, payload)
+    for call in pause.calls:
+        if secrets := list(redaction.found(payload["calls"][call["id"]].get("arguments", {}))):
+            words = f"Not kept, since the name says that it is a secret: {', '.join(secrets)}. The tool reads it from its environment."
+            found[f"calls.{call['id']}.arguments"] = [words]
+    return found
+
+
+def brought(pause: Pause, action: str, payload: Mapping[str, Any] | None, update: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """What an answer adds to the state. Any answer but these two lets no call be made."""
+    if not pause.calls:
+        return update if payload is None else payload
+    decided = calls.decided(pause.calls, payload) if action in {APPROVE, ANSWER} else {}
+    return {**(update or {}), calls.DECISIONS: {pause.step: decided}}
+
+
+def forged(*given: Mapping[str, Any] | None) -> bool:
+    """Whether somebody hands in what only the engine writes: what was decided, of calls and of steps (F6)."""
+    return any(isinstance(one, Mapping) and OWN_REDUCERS.keys() & one.keys() for one in given)

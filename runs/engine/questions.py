@@ -1,0 +1,48 @@
+"""What kind of question a step asks, and the tool calls that one is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from checkpoints import codec, redaction
+from runs.states import PauseKind
+from runs.workflows import calls
+from runs.workflows.base import Ask, StepFailed
+from runs.workflows.gate import ANSWER
+from runs.workflows.sequence import APPROVE
+
+
+def digest(read: Sequence[Any], facts: Sequence[Any], inputs: Mapping[str, Any], wanted: Sequence[Any] = ()) -> str:
+    """What a decision is bound to: what is `read` (content and patch, or what is material of them), facts, and what is asked for."""
+    bound = [*read, list(facts), *([dict(inputs)] if inputs else []), *([list(wanted)] if wanted else [])]
+    return codec.digest(codec.encode(bound))
+
+
+def kind_of(outcome: Ask) -> PauseKind:
+    """What the question wants, where the step does not say so itself."""
+    if outcome.calls:
+        return PauseKind.TOOLS
+    if outcome.kind:
+        return PauseKind(outcome.kind)
+    return PauseKind.INPUT if APPROVE not in outcome.ways and (outcome.required_inputs or ANSWER in outcome.ways) else PauseKind.APPROVAL
+
+
+def calls_of(outcome: Ask) -> list[dict[str, Any]]:
+    """The calls as the question holds them. Raises StepFailed, codec.NotJson and schemas.SchemaRefused."""
+    if not outcome.calls:
+        return []
+    if ANSWER not in outcome.ways or outcome.required_inputs:
+        words = f"A question about calls is answered with {ANSWER!r}, which must be one of its ways, and asks for nothing else."
+        raise StepFailed(words, code=calls.CallsRefused.code)
+    try:
+        found = calls.kept(outcome.calls)
+    except calls.CallsRefused as error:
+        raise StepFailed(str(error), code=error.code) from error
+    for call in found:
+        codec.check(call, f"calls[{call['id']}]")
+        secrets = [name for name in (call["id"],) if redaction.is_secret(name)] + list(redaction.found(call["arguments"]))
+        if secrets:
+            words = f"The call {call['id']} holds {', '.join(secrets)}, named like a secret, which is not kept. The tool reads it itself."
+            raise StepFailed(words, code=calls.CallsRefused.code)
+    return found

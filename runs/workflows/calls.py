@@ -1,0 +1,218 @@
+"""Tool calls that a person decides one by one (S2-26): what is asked, what may be answered, and what a step may then do.
+
+A step asks with `Ask(calls=[Call(…), …])`. The answer decides every call: approve it, approve it with other arguments where its `editable`
+paths allow them, or reject it with a reason. What was decided is in the state under DECISIONS, by step and call; only `decide` puts it
+there, and a step acts on `approved` alone, so that no rejected call is ever made (F5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from runs.workflows import schemas
+
+DECISIONS = "call_decisions"
+"""State key: step → call's id → `{"decision", "tool", "arguments", "reason"}`, and `asked` where the arguments were changed."""
+APPROVE, EDIT, REJECT = "approve", "edit", "reject"
+MAX_CALLS = 50
+LONGEST_ID = 128
+RISKS = ("low", "normal", "high")
+REASON = 4_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One call that a step wants to make."""
+
+    id: str
+    """Unique within the question: the model's own id of the call, or any other."""
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """JSON. An argument named like a secret is refused, since it would not be kept: the tool reads it from its environment."""
+    preview: str = ""
+    """Markdown: what the call would do, in the tool's own words. Sanitised when shown."""
+    risk: Literal["low", "normal", "high"] = "normal"
+    editable: Sequence[str] = ()
+    """JSON pointers (RFC 6901) of what a person may change in the arguments; all below each too. "" is all of them."""
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    """JSON Schema of the arguments, which edited ones must fit."""
+
+
+class CallsRefused(Exception):
+    """The calls cannot be asked about; the message says why."""
+
+    code = "calls_refused"
+
+
+def kept(calls: Sequence[Call]) -> list[dict[str, Any]]:
+    """The calls as a question holds them; raises CallsRefused, and schemas.SchemaRefused."""
+    if len(calls) > MAX_CALLS:
+        raise CallsRefused(f"One question asks about up to {MAX_CALLS} calls; these are {len(calls)}.")
+    found: dict[str, dict[str, Any]] = {}
+    for call in calls:
+        if call.id in found or not 0 < len(call.id) <= LONGEST_ID or not call.id.isprintable():
+            words = f"Each call needs an id of its own, of up to {LONGEST_ID} printable characters; {call.id[:60]!r} is none, or taken."
+            raise CallsRefused(words)
+        if not call.tool or call.risk not in RISKS:
+            raise CallsRefused(f"The call {call.id} names no tool, or a risk that is none of {', '.join(RISKS)}.")
+        if any(pointer and not pointer.startswith("/") for pointer in call.editable):
+            raise CallsRefused(f"The call {call.id}: {list(call.editable)} must be JSON pointers such as /subject.")
+        found[call.id] = {
+            "id": call.id,
+            "tool": call.tool,
+            "arguments": dict(call.arguments),
+            "preview": call.preview,
+            "risk": call.risk,
+            "editable": list(call.editable),
+            "schema": schemas.check(dict(call.schema)),
+        }
+    return list(found.values())
+
+
+def required(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The JSON Schema of an answer about these calls, as `kept` gave them: every one is decided."""
+    each = {call["id"]: _one(call) for call in calls}
+    answers = {"type": "object", "properties": each, "required": list(each), "additionalProperties": False}
+    return {
+        "type": "object",
+        "title": "Decide each call",
+        "properties": {"calls": answers},
+        "required": ["calls"],
+        "additionalProperties": False,
+    }
+
+
+def _one(call: Mapping[str, Any]) -> dict[str, Any]:
+    own = {"arguments": {"type": "object"}} if call["editable"] else {}
+    return {
+        "type": "object",
+        "title": call["tool"],
+        "properties": {
+            "decision": {"enum": [APPROVE, EDIT, REJECT] if own else [APPROVE, REJECT]},
+            **own,
+            "reason": {"type": "string", "maxLength": REASON},
+        },
+        "required": ["decision"],
+        "additionalProperties": False,
+    }
+
+
+def faults(calls: Sequence[Mapping[str, Any]], payload: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What is wrong with an answer that fits `required`: dotted path → sentences; empty where nothing is."""
+    found: dict[str, list[str]] = {}
+    for call in calls:
+        answer, path = payload["calls"][call["id"]], f"calls.{call['id']}"
+        edited = answer.get("arguments")
+        match answer["decision"]:
+            case "reject" if not answer.get("reason", "").strip():
+                found[f"{path}.reason"] = ["Say why this call is rejected."]
+            case "edit" if edited is None:
+                found[f"{path}.arguments"] = ["Say what the arguments should be."]
+            case "edit":
+                if words := _refused(call, edited):
+                    found[f"{path}.arguments"] = words
+            case "approve" if edited is not None and not _same(edited, call["arguments"]):
+                found[f"{path}.arguments"] = ["Approved as it stands, a call keeps its arguments; decide `edit` to change them."]
+    return found
+
+
+def _refused(call: Mapping[str, Any], edited: Any) -> list[str]:
+    """Why edited arguments cannot be taken."""
+    outside = [path for path in _changes(call["arguments"], edited) if not any(_within(path, allowed) for allowed in call["editable"])]
+    if outside:
+        allowed = ", ".join(call["editable"])
+        return [f"{', '.join(path or 'the whole' for path in outside[:5])} may not be changed; only {allowed} may."]
+    errors = schemas.validate_resume_payload(call["schema"], edited) if call["schema"] else {}
+    return [f"{place}: {text}" if place else text for place, texts in errors.items() for text in texts]
+
+
+def _within(path: str, allowed: str) -> bool:
+    return not allowed or path == allowed or path.startswith(f"{allowed}/")
+
+
+def _changes(before: Any, after: Any, path: str = "") -> Iterator[str]:
+    """JSON pointers of the places at which two values differ."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in {**before, **after}:
+            inner = f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
+            if (key in before) != (key in after):
+                yield inner
+            else:
+                yield from _changes(before[key], after[key], inner)
+    elif isinstance(before, list | tuple) and isinstance(after, list | tuple) and len(before) == len(after):
+        for place, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from _changes(one, other, f"{path}/{place}")
+    elif not _equal(before, after):
+        yield path
+
+
+def _same(one: Any, other: Any) -> bool:
+    return next(_changes(one, other), None) is None
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """As JSON has it: true is not 1."""
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+def decided(calls: Sequence[Mapping[str, Any]], payload: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """What an answer without `faults` decided, by id. None approves every call as it stands."""
+    found = {}
+    for call in calls:
+        answer = {"decision": APPROVE} if payload is None else payload["calls"][call["id"]]
+        changed = answer["decision"] == EDIT and not _same(answer["arguments"], call["arguments"])
+        found[call["id"]] = {
+            "decision": APPROVE if answer["decision"] == EDIT and not changed else answer["decision"],
+            "tool": call["tool"],
+            "arguments": answer["arguments"] if changed else call["arguments"],
+            "reason": answer.get("reason", "").strip(),
+            **({"asked": call["arguments"]} if changed else {}),
+        }
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approved:
+    """A call that may be made, with the arguments that were approved."""
+
+    id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    edited: bool
+
+
+def approved(state: Mapping[str, Any], step: str, calls: Sequence[Call] | None = None) -> list[Approved]:
+    """The calls that people let a step make, in the order in which they were asked about; never one that was rejected.
+
+    Args:
+        step: the step that asked.
+        calls: those that are to be made now. What was decided on others, or on other arguments under the same id, does not count.
+
+    A step may run twice: `context.once(call.id, lambda: make(call))` makes each once.
+    """
+    known: Mapping[str, Any] = state.get(DECISIONS, {}).get(step, {})
+    wanted = [(name, known[name]) for name in (known if calls is None else [call.id for call in calls]) if name in known]
+    about = None if calls is None else {call.id: call for call in calls}
+    return [
+        Approved(id=name, tool=one["tool"], arguments=one["arguments"], edited=one["decision"] == EDIT)
+        for name, one in wanted
+        if one["decision"] in {APPROVE, EDIT} and (about is None or _is_about(one, about[name]))
+    ]
+
+
+def rejected(state: Mapping[str, Any], step: str) -> dict[str, str]:
+    """The calls that people refused: id → reason, for the model that wanted them."""
+    known: Mapping[str, Any] = state.get(DECISIONS, {}).get(step, {})
+    return {name: one["reason"] for name, one in known.items() if one["decision"] == REJECT}
+
+
+def all_decided(state: Mapping[str, Any], step: str, calls: Sequence[Call]) -> bool:
+    """Whether each of these calls, with these arguments, was decided."""
+    known: Mapping[str, Any] = state.get(DECISIONS, {}).get(step, {})
+    return all(call.id in known and _is_about(known[call.id], call) for call in calls)
+
+
+def _is_about(one: Mapping[str, Any], call: Call) -> bool:
+    return one["tool"] == call.tool and _same(one.get("asked", one["arguments"]), call.arguments)
