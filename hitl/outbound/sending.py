@@ -12,6 +12,7 @@ import time
 import uuid
 
 from django.conf import settings
+from django.db.models import F
 from django.utils import timezone
 
 from checkpoints import sealing
@@ -86,11 +87,9 @@ def again(delivery: Delivery) -> bool:
 
 def _claim(key: uuid.UUID) -> Delivery | None:
     """Take a message; of two workers one gets None."""
-    now, claim = timezone.now(), uuid.uuid4()
-    fields = {"status": SENDING, "claim": claim, "lease_until": now + LEASE}
-    known = Delivery.objects.due(now=now).filter(pk=key)
-    attempts = known.values_list("attempts", flat=True).first()
-    if attempts is None or not known.filter(attempts=attempts).update(**fields, attempts=attempts + 1):
+    now = timezone.now()
+    fields = {"status": SENDING, "claim": uuid.uuid4(), "lease_until": now + LEASE}
+    if not Delivery.objects.due(now=now).filter(pk=key).update(**fields, attempts=F("attempts") + 1):
         return None
     return Delivery.objects.shown().select_related("pause__run__definition", "pause__run__parent").get(pk=key)
 
