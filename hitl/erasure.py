@@ -18,7 +18,7 @@ from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from checkpoints import bodies, codec, collecting, ids
+from checkpoints import bodies, codec, collecting, guard, ids
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.keeping import Tally, weight
 from checkpoints.models import Checkpoint, Event, Memo, Thread
@@ -91,8 +91,9 @@ def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list
     workspaces = sorted({workspace_path(run) for run in Run.objects.filter(thread__in=threads)})
     decisions.update(**Decision.ERASED, erasure=erasure)
     bodies.drop_on_commit(rows["checkpoints"].values_list("body", flat=True).iterator())
-    for found in rows.values():
-        found._raw_delete(using=DEFAULT_DB_ALIAS)  # they refer to each other; the database's keys are checked at the commit
+    with guard.opened(guard.ERASE):
+        for found in rows.values():
+            found._raw_delete(using=DEFAULT_DB_ALIAS)  # they refer to each other; the database's keys are checked at the commit
     return erasure, workspaces
 
 

@@ -11,7 +11,7 @@ from django.db.models import Model
 
 from checkpoints import guard
 from checkpoints.guard import Guard
-from hitl.models import Anchor, Decision, Erasure, Ledger
+from hitl.models import Anchor, Decision, Erasure, Ledger, Vote
 
 
 def guards() -> tuple[Guard, ...]:
@@ -19,6 +19,7 @@ def guards() -> tuple[Guard, ...]:
     return (
         Guard(model=Decision, may=_erasing(), freed=_freed(), once=[("id",), ("ledger_id", "position")]),
         Guard(model=Erasure, once=[("id",)]),
+        Guard(model=Vote, once=[("id",)], door=guard.ERASE),
         Guard(model=Anchor, once=[("id",)]),
         Guard(model=Ledger, may='{same} AND NEW."length" >= OLD."length"', freed=("length", "tip")),
     )

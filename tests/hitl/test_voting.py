@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
 
 from checkpoints.models import Event
-from hitl import erasure, policy, services
+from hitl import erasure, policy, services, verifying
 from hitl.models import Decision, Via, Vote
 from runs.models import Pause
 from tests.anything import state_of
@@ -150,6 +151,7 @@ def test_a_vote_is_told_in_the_log_and_the_decision_says_how_many(ruled, ana, be
     assert fresh(order).status == "pending"
 
 
+@pytest.mark.usefixtures("unguarded")
 def test_the_ledger_covers_the_votes(ruled, ana, ben):
     """P11: a vote that is changed afterwards is found, and so is one that is taken out of the decision."""
     order = ruled({"quorum": 2})
@@ -161,8 +163,20 @@ def test_the_ledger_covers_the_votes(ruled, ana, ben):
     assert not decision.intact
     Vote.objects.filter(voter=ana).update(feedback="I never said so")
     assert list(broken()) == ["vote_rewritten"]
+    assert {breach.code for breach in verifying.Check().breaches()} == {"unguarded", "vote_rewritten"}
+    Vote.objects.filter(voter=ana).delete()
+    assert {breach.code for breach in verifying.Check().breaches()} == {"unguarded", "vote_missing"}
 
 
+def test_the_database_refuses_to_change_or_delete_a_vote(ruled, ana):
+    """P11."""
+    decide(pause_of(ruled({"quorum": 2})), ana)
+    for act in (lambda: Vote.objects.update(feedback="x"), lambda: Vote.objects.all().delete()):
+        with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
+            act()
+
+
+@pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize(
     ("damage", "code"),
     [
@@ -180,6 +194,7 @@ def test_each_damage_is_found_by_name(ruled, ana, ben, dora, damage, code):
     assert set(broken()) == code
 
 
+@pytest.mark.usefixtures("unguarded")
 def test_a_decision_of_the_rules_themselves_needs_no_votes(ruled, ana, ben):
     """At a deadline the template may say approve: nobody voted, and that is no damage."""
     order = ruled({"quorum": 2})
@@ -187,7 +202,7 @@ def test_a_decision_of_the_rules_themselves_needs_no_votes(ruled, ana, ben):
     decide(pause_of(order), ben)
     Vote.objects.all().delete()
     assert "approved_without_quorum" in broken()
-    Decision.objects.update(via=Via.POLICY)
+    Decision.objects.update(via=Via.POLICY, decided_by=None)
     assert "approved_without_quorum" not in broken()
 
 
