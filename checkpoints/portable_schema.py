@@ -148,13 +148,17 @@ DECISION = record(
         "action": text(64),
         "feedback": text(),
         "payload": {"type": ["object", "null"], "description": "The data that came with the answer."},
+        "edited_content": {**text(), "description": "The content as it was approved, where a reviewer edited it."},
         "decided_by": {"type": ["string", "null"], "maxLength": 200, "description": "Null where the template's rules answered."},
+        "on_behalf_of": {"type": ["string", "null"], "maxLength": 200, "description": "For whom, by a delegation."},
+        "votes": {**LIST, "description": "Digests of the votes where several had to approve; the votes stay on their server."},
         "decided_at": TIME,
         "via": text(16),
         "revision": COUNT,
         "content_digest": DIGEST,
         "ledger": {**OBJECT, "description": "Its place in the chain of the server where it was given; the chain itself stays there."},
-    }
+    },
+    optional=("edited_content", "on_behalf_of", "votes"),
 )
 THREAD = record(
     {

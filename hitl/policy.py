@@ -173,7 +173,9 @@ class Standing:
         left = self.seats
         if not self.pause.review.get("self_approval", True):
             if self.asked_for_it:
-                raise NotAllowed("self_approval", "You asked for this work, so somebody else must approve it. You may still cancel it.")
+                raise NotAllowed(
+                    "self_approval", "You asked for this work, so somebody else must approve it. You may send it back or cancel."
+                )
             asked = askers(self.pause)
             left = [user for user in left if user.pk not in asked]
             if not left:
@@ -199,7 +201,9 @@ class Standing:
         """Raise NotNow where somebody else has claimed it."""
         if (holder := self.holder) is not None and self.pause.claimed_until is not None:
             until = date_format(timezone.localtime(self.pause.claimed_until), "H:i")
-            raise NotNow("claimed", f"{name_of(holder)} has claimed this question until {until}. Nothing was decided; answer after that.")
+            raise NotNow(
+                "claimed", f"{name_of(holder)} has claimed this question until {until}; answer after that, or when it is released."
+            )
 
     def refusal(self, action: str) -> Refused | None:
         """Why the person may not give this answer; None where he may."""

@@ -125,6 +125,9 @@ def check(given: Any, calendars: Mapping[str, Calendar]) -> Review:
     outcome = review.get("deadline", {}).get("outcome")
     if outcome == "escalate" and not review.get("escalation"):
         raise ReviewInvalid("deadline.outcome", "There is nobody to escalate to: name an escalation.")
+    reviewers = review.get("reviewers", {})
+    if reviewers.get("users") and not reviewers.get("groups") and len(reviewers["users"]) < review.get("quorum", 1):
+        raise ReviewInvalid("quorum", f"Only {len(reviewers['users'])} may answer, so {review['quorum']} will never have approved.")
     if outcome == "approve" and review.get("risk") == "high":
         raise ReviewInvalid("deadline.outcome", "A question of high risk is never approved because nobody answered.")
     if review.get("link_answers") and review.get("risk") != "low":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, transaction
 
 from checkpoints.models import Event
 from hitl import erasure, policy, services, verifying
@@ -151,6 +151,15 @@ def test_a_vote_is_told_in_the_log_and_the_decision_says_how_many(ruled, ana, be
     assert fresh(order).status == "pending"
 
 
+@pytest.mark.parametrize("change", [lambda: Vote.objects.update(feedback="x"), lambda: Vote.objects.all().delete()])
+def test_the_database_lets_nobody_change_a_vote(ruled, ana, change):
+    """P11."""
+    decide(pause_of(ruled({"quorum": 2})), ana)
+    with pytest.raises(DatabaseError), transaction.atomic():
+        change()
+    assert Vote.objects.count() == 1
+
+
 @pytest.mark.usefixtures("unguarded")
 def test_the_ledger_covers_the_votes(ruled, ana, ben):
     """P11: a vote that is changed afterwards is found, and so is one that is taken out of the decision."""
@@ -168,14 +177,6 @@ def test_the_ledger_covers_the_votes(ruled, ana, ben):
     assert {breach.code for breach in verifying.Check().breaches()} == {"unguarded", "vote_missing"}
 
 
-def test_the_database_refuses_to_change_or_delete_a_vote(ruled, ana):
-    """P11."""
-    decide(pause_of(ruled({"quorum": 2})), ana)
-    for act in (lambda: Vote.objects.update(feedback="x"), lambda: Vote.objects.all().delete()):
-        with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
-            act()
-
-
 @pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize(
     ("damage", "code"),
@@ -185,6 +186,7 @@ def test_the_database_refuses_to_change_or_delete_a_vote(ruled, ana):
         (lambda: Decision.objects.update(decided_by=User.objects.get(username="ana")), {"approved_by_asker", "ledger_rewritten"}),
     ],
 )
+@pytest.mark.usefixtures("unguarded")
 def test_each_damage_is_found_by_name(ruled, ana, ben, dora, damage, code):
     order = ruled({"quorum": 2, "self_approval": False})
     decide(pause_of(order), ben)

@@ -227,6 +227,7 @@ def test_once_refuses_what_json_cannot_hold(order_that):
         {"skip_when": {"$ref": "http://example.org/schema"}},
         {"max_loops": 0},
         {"review": {"quorum": 0}},
+        {"review": {"quorum": 2, "reviewers": {"users": ["ana"]}}},
         {"review": {"who": "ana"}},
         {"review": {"reviewers": ["ana"]}},
         {"review": {"deadline": {"after": "two days"}}},
