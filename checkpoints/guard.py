@@ -1,8 +1,9 @@
 """Tables that the database itself keeps append-only, by triggers: an UPDATE, a DELETE and a TRUNCATE are refused, whoever sends them.
 
-Two doors stand in them, each open for one transaction only: values may be sealed anew (`rotation`), and a database may be emptied by
-who says so (tests). A row of `checkpoints_guard` opens one; it is gone before the commit, so no other transaction ever sees it. Who owns
-the tables may drop the triggers, which no database can forbid: for that there are digests (`hitl.verifying`).
+Doors stand in them, each open for one transaction only: values may be sealed anew (`rotation`), rows that an erasure takes along may go,
+and a database may be emptied by who says so (tests). A row of `checkpoints_guard` opens one; it is gone before the commit, so no other
+transaction ever sees it. Who owns the tables may drop the triggers, which no database can forbid: for that there are digests
+(`hitl.verifying`).
 
 The triggers follow the models' columns, so they are made after every `migrate`; SQLite loses them where a migration makes a table anew.
 """
@@ -18,7 +19,7 @@ from django.db import connection, models
 from checkpoints import codec
 from checkpoints.fields import SealedField
 
-RESEAL, EMPTY = "reseal", "empty"
+RESEAL, EMPTY, ERASE = "reseal", "empty", "erase"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,9 @@ class Guard:
     """Columns that `may` speaks of itself."""
     once: Sequence[Sequence[str]] = ()
     """Sets of columns by which SQLite's INSERT OR REPLACE would take another row's place."""
+
+    door: str = EMPTY
+    """What opens it for DELETE, beside EMPTY."""
 
     @property
     def table(self) -> str:
@@ -123,7 +127,7 @@ def _postgresql(guard: Guard) -> dict[str, list[str]]:
         BEGIN
             IF TG_OP = 'UPDATE' THEN
                 IF {_allowed(guard)} THEN RETURN NEW; END IF;
-            ELSIF {_open(EMPTY)} THEN
+            ELSIF {_open(guard.door)} OR {_open(EMPTY)} THEN
                 IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
                 RETURN NULL;
             END IF;
@@ -144,7 +148,7 @@ def _sqlite(guard: Guard) -> dict[str, list[str]]:
             f"BEGIN SELECT RAISE(ABORT, '{words}'); END"
         ]
 
-    made = {"update": refusing("UPDATE", f"({_allowed(guard)})"), "delete": refusing("DELETE", _open(EMPTY))}
+    made = {"update": refusing("UPDATE", f"({_allowed(guard)})"), "delete": refusing("DELETE", f"({_open(guard.door)} OR {_open(EMPTY)})")}
     if guard.once:
         taken = " OR ".join(" AND ".join(f'"{column}" = NEW."{column}"' for column in columns) for columns in guard.once)
         made["insert"] = refusing("INSERT", f'NOT EXISTS (SELECT 1 FROM "{guard.table}" WHERE {taken})')  # noqa: S608  # our models' names

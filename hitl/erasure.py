@@ -92,10 +92,9 @@ def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list
     workspaces = sorted({workspace_path(run) for run in Run.objects.filter(thread__in=threads)})
     decisions.update(**Decision.ERASED, erasure=erasure)
     bodies.drop_on_commit(rows["checkpoints"].values_list("body", flat=True).iterator())
-    with guard.opened(guard.EMPTY):  # no vote goes otherwise; the decision's digest over them stays
-        rows.pop("votes")._raw_delete(using=DEFAULT_DB_ALIAS)
-    for found in rows.values():
-        found._raw_delete(using=DEFAULT_DB_ALIAS)  # they refer to each other; the database's keys are checked at the commit
+    with guard.opened(guard.ERASE):
+        for found in rows.values():
+            found._raw_delete(using=DEFAULT_DB_ALIAS)  # they refer to each other; the database's keys are checked at the commit
     return erasure, workspaces
 
 

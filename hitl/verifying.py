@@ -17,7 +17,7 @@ from checkpoints.fields import Locked
 from checkpoints.models import Blob
 from hitl import evidence
 from hitl.guards import guards
-from hitl.models import Anchor, Decision, Ledger
+from hitl.models import Anchor, Decision, Ledger, Vote
 
 PAGE = 200
 
@@ -67,6 +67,7 @@ class Check:
         rows = decisions.iterator(chunk_size=PAGE)
         while page := list(islice(rows, PAGE)):
             yield from self._evidence(page)
+            yield from self._votes(page)
             for decision in page:
                 self.looked_at["decisions"] += 1
                 yield from _place(decision, position, tip)
@@ -79,6 +80,20 @@ class Check:
                 f"The chain ends at {position}, {tip[:12] or 'nothing'}; the ledger says {ledger.length}, {ledger.tip[:12] or 'nothing'}."
             )
             yield Breach("end_is_another", ledger.pk, position, "", words)
+
+    def _votes(self, page: Sequence[Decision]) -> Iterator[Breach]:
+        """The votes that some decisions name, in one query."""
+        told = [decision for decision in page if decision.votes and decision.erasure_id is None]
+        if not told:
+            return
+        cast = {vote.digest: vote for vote in Vote.objects.filter(pause__in=[decision.pause_id for decision in told])}
+        for decision in told:
+            for digest in decision.votes:
+                vote = cast.get(digest)
+                if vote is None:
+                    yield _breach("vote_missing", decision, f"A vote that it names, {digest[:12]}, is gone.")
+                elif vote.pause_id != decision.pause_id or vote.compute_digest() != digest:
+                    yield _breach("vote_rewritten", decision, f"{vote.shown_id} was changed after it was written.")
 
     def _evidence(self, page: Sequence[Decision]) -> Iterator[Breach]:
         """What the reviewers of some decisions were shown, in one query."""

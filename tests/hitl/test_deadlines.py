@@ -433,6 +433,7 @@ def test_the_database_lets_nothing_expire_early(asked, paused):
         Pause.objects.filter(pk=pause.pk).update(deadline_at=at(pause, 9))
 
 
+@pytest.mark.usefixtures("unguarded")
 def test_only_the_rules_decide_as_nobody(paused, ana):
     services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
     for change in ({"decided_by": None}, {"via": "policy"}):

@@ -95,7 +95,7 @@ def another(decision, name, zoe) -> Any:
             return TODAY
         case models.PositiveIntegerField() | models.PositiveBigIntegerField():
             return 77
-    return {"x": 1} if name == "payload" else "changed"
+    return {"payload": {"x": 1}, "votes": ["0" * 64]}.get(name, "changed")
 
 
 def test_a_ledger_is_neither_deleted_nor_shortened(chain):
@@ -362,5 +362,5 @@ def test_anchors_are_printed_to_be_kept_elsewhere(chain):
 
 
 def test_guards_name_the_tables_of_the_ledger():
-    assert {one.table for one in guards.guards()} == {"hitl_decision", "hitl_erasure", "hitl_anchor", "hitl_ledger"}
+    assert {one.table for one in guards.guards()} == {"hitl_decision", "hitl_vote", "hitl_erasure", "hitl_anchor", "hitl_ledger"}
     assert guard.EMPTY != guard.RESEAL
