@@ -14,6 +14,7 @@ import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -111,7 +112,7 @@ class Topic:
     async def since(self, seq: int) -> list[Told]:
         """The events after `seq`: from memory where they are all there, else a page of the log, read once for all who need it."""
         if self.recent and self.recent[0].seq <= seq + 1:
-            return [told for told in self.recent if told.seq > seq]
+            return list(islice(self.recent, max(0, seq + 1 - self.recent[0].seq), None))
         reading = self._reading.get(seq)
         if reading is None:
             reading = self._reading[seq] = asyncio.ensure_future(_read(self.thread_id, seq))
@@ -160,7 +161,10 @@ class Topic:
         fresh = [told for told in events if told.seq > self.seq]  # a hint may have been quicker than the read
         if not fresh:
             return
-        self.recent.extend(fresh)
+        if self.recent and fresh[0].seq > self.recent[-1].seq + 1:  # the log's beginning was dropped meanwhile
+            self.recent.clear()
+            self._weight = 0
+        self.recent.extend(fresh)  # its numbers have no gap: `since` counts on it
         self._weight += sum(len(told.text) for told in fresh)
         while len(self.recent) > KEPT or self._weight > KEPT_CHARACTERS:
             self._weight -= len(self.recent.popleft().text)

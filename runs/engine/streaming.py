@@ -110,7 +110,7 @@ def _write_for_all() -> None:
         due = _due()
         for chunks in due:
             chunks._drain()
-        if not due:
+        if not due or any(chunks._error for chunks in due):  # what failed may have been the connection
             _close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 
@@ -29,6 +30,12 @@ def say(state: State, context: Context) -> Outcome:
         happens()  # type: ignore[operator]
     context.stream("")
     return Done(update={"said": len(SAID)})
+
+
+@pytest.fixture(autouse=True)
+def short_connections(monkeypatch):
+    """The writer's connection is to the database of its test."""
+    monkeypatch.setattr(streaming, "IDLE", 0.02)
 
 
 @pytest.fixture
@@ -98,7 +105,7 @@ def test_pieces_wait_for_each_other_but_never_long():
         time.sleep(0.001)
     chunks.close()
     assert 2 <= len(written) <= 12
-    gaps = [later - earlier for (earlier, _), (later, _) in zip(written, written[1:-1], strict=False)]
+    gaps = [later - earlier for (earlier, _), (later, _) in itertools.pairwise(written[:-1])]
     assert all(gap >= 0.9 * streaming.EVERY for gap in gaps)
 
 
@@ -119,7 +126,12 @@ def test_a_step_that_is_faster_than_the_database_waits_for_it(monkeypatch):
         held.append(len(text))
 
     chunks = Chunks(write)
-    talker = threading.Thread(target=lambda: [chunks.add("x" * 10) for _ in range(5)])
+
+    def talk():
+        for _ in range(5):
+            chunks.add("x" * 10)
+
+    talker = threading.Thread(target=talk)
     talker.start()
     talker.join(0.2)
     assert talker.is_alive()
