@@ -97,8 +97,8 @@ async def main() -> None:
     tasks = []
     for path, mine in zip(wish["paths"], seen, strict=True):
         tasks.append(asyncio.create_task(watch(wish, path, mine)))
-        if len(tasks) % 20 == 0:
-            await asyncio.sleep(0.05)
+        # Daphne refuses a handshake that it has not answered within five seconds
+        await until(lambda: len(tasks) - sum(map(bool, seen)) < 40, tasks)
     await until(lambda: all(seen), tasks)
     print(json.dumps({"open": sum(map(bool, seen))}), flush=True)
     await until(lambda: all(len(mine) > wish["events"] for mine in seen), tasks)

@@ -30,6 +30,10 @@ class Valve:
         self._opened = asyncio.Event()
         self._opened.set()
 
+    @property
+    def is_open(self) -> bool:
+        return self._opened.is_set()
+
     async def room(self) -> None:
         await self._opened.wait()
 
@@ -56,6 +60,9 @@ class Patient:
     async def __call__(self, message: dict[str, Any]) -> None:
         if self._cut:
             return
+        if self._valve is not None and self._valve.is_open and self._is_middle(message):
+            await self._send(message)  # the usual way: Daphne takes it at once, and a clock would cost more than sending
+            return
         try:
             async with asyncio.timeout(PATIENCE):
                 if self._valve is not None:
@@ -68,6 +75,10 @@ class Patient:
             self._register()
         elif message["type"] == "http.response.body" and not message.get("more_body"):
             self._valve = None
+
+    @staticmethod
+    def _is_middle(message: dict[str, Any]) -> bool:
+        return message["type"] == "websocket.send" or bool(message.get("more_body"))
 
     @property
     def _protocol(self) -> Any:

@@ -16,6 +16,7 @@ from contextlib import aclosing
 from typing import Any
 from urllib.parse import parse_qs
 
+from channels.consumer import get_handler_name
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.contrib.auth.models import User
 
@@ -63,6 +64,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.place = Place()
         self.tasks: list[asyncio.Task[None]] = []
         self.heard: deque[float] = deque(maxlen=HEARD)
+
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        """Without Channels' look at database connections, a trip to another thread: every query here is made in the hub's threads."""
+        await getattr(self, get_handler_name(message))(message)
 
     async def connect(self) -> None:
         # accepted first: a browser learns the close code only from a socket that was open
