@@ -62,7 +62,7 @@ def _case(kind: str, watched: list[Thread], token: str, *, floor: float | None, 
                     _write(thread)
                 time.sleep(EVERY)
             connections = _connections()
-            seen = json.loads(clients.stdout.readline())  # type: ignore[union-attr]
+            seen = json.loads(clients.stdout.readline())
     assert seen["ordered"]
     last = percentile(seen["waits"], 0.99) * 1000
     yield figure(f"commit → {name}, p50", percentile(seen["waits"], 0.5) * 1000, "ms")
@@ -85,7 +85,7 @@ def _redis(count: int) -> list[float]:
         for number in range(EVENTS):
             server.publish("bench-fanout", json.dumps({"seq": number, "data": {"message": "x" * 200, "sent": time.time()}}))
             time.sleep(EVERY)
-        waits: list[float] = json.loads(clients.stdout.readline())["waits"]  # type: ignore[union-attr]
+        waits: list[float] = json.loads(clients.stdout.readline())["waits"]
     return waits
 
 

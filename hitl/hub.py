@@ -14,7 +14,7 @@ import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -33,6 +33,10 @@ KEPT = 500
 """Events of a thread kept in memory for watchers that are nearly up to date,"""
 KEPT_CHARACTERS = 2_000_000
 """and how much they may come to."""
+PAGE_CHARACTERS = 256_000
+"""What a page may come to: a client that does not read keeps one in memory."""
+LEAST = 10
+"""Events that are read at once, however large."""
 JOIN_WITHIN = 2.0
 """Seconds for the channel layer to let a topic in; with one that hangs it goes on by reading."""
 LOOK_EVERY = 5.0
@@ -80,9 +84,15 @@ def _told(events: Collection[Envelope]) -> list[Told]:
     return [Told(event, json.dumps(event)) for event in events]
 
 
+def _page(told: list[Told]) -> list[Told]:
+    """The first of some events, at least one."""
+    sizes = accumulate(len(one.text) for one in told)
+    return told[: max(1, sum(1 for size in sizes if size <= PAGE_CHARACTERS))]
+
+
 @in_database_thread
-def _read(thread_id: uuid.UUID, seq: int) -> list[Told]:
-    return _told(log.told_after(thread_id, seq))
+def _read(thread_id: uuid.UUID, seq: int, limit: int) -> list[Told]:
+    return _told(log.told_after(thread_id, seq, limit=limit))
 
 
 @in_database_thread
@@ -100,6 +110,8 @@ class Topic:
         """Not known yet."""
         self.recent: deque[Told] = deque()
         self._weight = 0
+        self._usual = 200
+        """Characters of an event, lately."""
         self._news = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
         self._again = False
@@ -112,12 +124,19 @@ class Topic:
     async def since(self, seq: int) -> list[Told]:
         """The events after `seq`: from memory where they are all there, else a page of the log, read once for all who need it."""
         if self.recent and self.recent[0].seq <= seq + 1:
-            return list(islice(self.recent, max(0, seq + 1 - self.recent[0].seq), None))
+            return _page(list(islice(self.recent, max(0, seq + 1 - self.recent[0].seq), None)))
         reading = self._reading.get(seq)
         if reading is None:
-            reading = self._reading[seq] = asyncio.ensure_future(_read(self.thread_id, seq))
+            reading = self._reading[seq] = asyncio.ensure_future(self._read(seq))
             reading.add_done_callback(lambda _: self._reading.pop(seq, None))
-        return list(await asyncio.shield(reading))
+        return _page(await asyncio.shield(reading))
+
+    async def _read(self, seq: int) -> list[Told]:
+        """A page of the log, of so many events as came to a page's size before."""
+        found: list[Told] = await _read(self.thread_id, seq, max(LEAST, min(log.PAGE, PAGE_CHARACTERS // self._usual)))
+        if found:
+            self._usual = max(1, sum(len(told.text) for told in found) // len(found))
+        return found
 
     async def beyond(self, seq: int) -> None:
         """Wait until there is more than `seq`."""
@@ -154,7 +173,7 @@ class Topic:
             self.seq = max(self.seq, found.get(self.thread_id, 0))
             self._announce()
             return
-        while events := await _read(self.thread_id, self.seq):
+        while events := await self._read(self.seq):
             self._extend(events)
 
     def _extend(self, events: list[Told]) -> None:
