@@ -14,7 +14,6 @@ import sys
 import time
 from typing import Any
 
-Read, Write = asyncio.StreamReader, asyncio.StreamWriter
 LINE = 2**22
 
 
@@ -57,7 +56,7 @@ async def ws(wish: dict[str, Any], path: str, seen: list[Any]) -> None:
                 took(seen, message)
 
 
-async def frame(reader: Read) -> tuple[int, bytes]:
+async def frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     first, length = await reader.readexactly(2)
     if length == 126:
         (length,) = struct.unpack(">H", await reader.readexactly(2))
@@ -66,7 +65,7 @@ async def frame(reader: Read) -> tuple[int, bytes]:
     return first & 15, await reader.readexactly(length)
 
 
-def send(writer: Write, opcode: int, payload: bytes) -> None:
+def send(writer: asyncio.StreamWriter, opcode: int, payload: bytes) -> None:
     """A masked frame; a mask of zeros leaves the bytes as they are."""
     assert len(payload) < 126
     writer.write(bytes([128 | opcode, 128 | len(payload)]) + bytes(4) + payload)

@@ -124,19 +124,20 @@ class Topic:
     async def since(self, seq: int) -> list[Told]:
         """The events after `seq`: from memory where they are all there, else a page of the log, read once for all who need it."""
         if self.recent and self.recent[0].seq <= seq + 1:
-            return _page(list(islice(self.recent, max(0, seq + 1 - self.recent[0].seq), None)))
+            found = list(islice(self.recent, max(0, seq + 1 - self.recent[0].seq), None))
+            return found if self._weight <= PAGE_CHARACTERS else _page(found)
         reading = self._reading.get(seq)
         if reading is None:
             reading = self._reading[seq] = asyncio.ensure_future(self._read(seq))
             reading.add_done_callback(lambda _: self._reading.pop(seq, None))
-        return _page(await asyncio.shield(reading))
+        return await asyncio.shield(reading)
 
     async def _read(self, seq: int) -> list[Told]:
         """A page of the log, of so many events as came to a page's size before."""
         found: list[Told] = await _read(self.thread_id, seq, max(LEAST, min(log.PAGE, PAGE_CHARACTERS // self._usual)))
         if found:
             self._usual = max(1, sum(len(told.text) for told in found) // len(found))
-        return found
+        return _page(found)
 
     async def beyond(self, seq: int) -> None:
         """Wait until there is more than `seq`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,8 @@ class Transport:
     """As Twisted's: tells its producer when the buffer is full."""
 
     def __init__(self):
-        self.producer, self.aborted = "the HTTP channel", False
+        self.producer: Any = "the HTTP channel"
+        self.aborted = False
 
     def registerProducer(self, producer, streaming):
         assert streaming

@@ -109,14 +109,17 @@ async def take(hub, seq, until, *, thread=THREAD, cut=None, seen=None):
 
 async def settled(hub, topics):
     """All are in, and the first looks are over."""
-    while len(hub._topics) < topics or any(one.seq < 0 or not one._looking.done() for one in hub._topics.values()):
+    for _ in range(500):
         await asyncio.sleep(0.02)
-    await asyncio.sleep(0.1)
+        looking = [one for one in hub._topics.values() if one.seq < 0 or one._looking is None or not one._looking.done()]
+        if len(hub._joined) == len(hub._topics) == topics and not looking:
+            return
+    raise AssertionError("it does not come to rest")
 
 
 @asynccontextmanager
 async def quick():
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         yield Hub()
 
 

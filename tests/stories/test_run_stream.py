@@ -157,7 +157,13 @@ def test_with_neither_it_polls_and_goes_back_when_it_can(page):
     server.page.wait_for_function("window.stream.cursor === 3")
     while '"3"' not in etags:
         server.page.wait_for_timeout(100)
-    server.sockets = lambda socket, after: [socket.send(json.dumps(one)) for one in server.after(after)] and socket.close(code=1000)
+
+    def whole(socket: WebSocketRoute, after: int) -> None:
+        for one in server.after(after):
+            socket.send(json.dumps(one))
+        socket.close(code=1000)
+
+    server.sockets = whole
     told = server.told()
     assert told["seqs"] == [1, 2, 3, 4, 5, 6]
 
