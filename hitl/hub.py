@@ -270,7 +270,8 @@ class Hub:
             return  # without a channel yet, _listen joins all groups
         layer: Any = get_channel_layer()
         try:
-            await asyncio.wait_for(layer.group_add(group, self._channel), timeout=JOIN_WITHIN)
+            async with asyncio.timeout(JOIN_WITHIN):
+                await layer.group_add(group, self._channel)
             self._joined.add(group)
         except Exception as error:  # noqa: BLE001  # as in _listen
             logger.warning("%s is watched by reading for now: %s", group, error)
@@ -286,12 +287,14 @@ class Hub:
 
     async def _take_hints(self) -> None:
         layer: Any = get_channel_layer()
-        channel: str = await asyncio.wait_for(layer.new_channel(), timeout=JOIN_WITHIN)
+        async with asyncio.timeout(JOIN_WITHIN):  # not `wait_for`, which in Python 3.11 may swallow a cancellation
+            channel: str = await layer.new_channel()
         joined: set[str] = set()
         self._channel, self._joined = channel, joined
         try:
-            for group in self._groups:
-                await asyncio.wait_for(layer.group_add(group, channel), timeout=JOIN_WITHIN)
+            for group in self._groups:  # a set of its own, whatever comes meanwhile
+                async with asyncio.timeout(JOIN_WITHIN):
+                    await layer.group_add(group, channel)
                 joined.add(group)
             self._look_everywhere()  # at what happened while there was no channel
             while True:
@@ -338,8 +341,9 @@ class Hub:
 async def _leave_all(groups: Collection[str], channel: str) -> None:
     layer: Any = get_channel_layer()
     try:
-        for group in groups:
-            await asyncio.wait_for(layer.group_discard(group, channel), timeout=JOIN_WITHIN)
+        for group in list(groups):
+            async with asyncio.timeout(JOIN_WITHIN):
+                await layer.group_discard(group, channel)
     except Exception as error:  # noqa: BLE001  # as in _listen; hints of a group that nobody watches are dropped
         logger.warning("could not leave %d groups: %s", len(groups), error)
 

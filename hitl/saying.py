@@ -86,7 +86,7 @@ def _heard(given: dict[str, Any], *, scope: Any, place: Place) -> Any:
     kind = given.get("type")
     if kind == "ping":
         return None
-    if kind not in {"decision", "input"}:
+    if not isinstance(kind, str) or kind not in {"decision", "input"}:
         raise serializers.ValidationError({"type": ["One of decision, input, ping."]})
     if not caller.may_write:
         raise exceptions.PermissionDenied(WithinScope.message, code=WithinScope.code)
