@@ -64,6 +64,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.place = Place()
         self.tasks: list[asyncio.Task[None]] = []
         self.heard: deque[float] = deque(maxlen=HEARD)
+        self.answering = asyncio.Lock()
 
     async def dispatch(self, message: dict[str, Any]) -> None:
         """Without Channels' look at database connections, a trip to another thread: every query here is made in the hub's threads."""
@@ -131,8 +132,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.send(text_data=json.dumps({"type": "refused", "id": None, "problem": THROTTLED}))
             return
         self.heard.append(now)
-        reply = await in_database_thread(answer)(text_data, scope=self.scope, place=self.place, problem_of=self.problem_of)
-        await self.send(text_data=reply)
+        async with self.answering:
+            reply = await in_database_thread(answer)(text_data, scope=self.scope, place=self.place, problem_of=self.problem_of)
+            await self.send(text_data=reply)
 
     async def disconnect(self, code: int) -> None:
         for task in self.tasks:
@@ -166,7 +168,8 @@ class SubjectConsumer(LiveConsumer):
             async for page in pages:
                 for told in page.told:
                     await self.send(text_data=told.text)
-        await self.close(code=1000)
+        async with self.answering:  # who answered last may be the one who ended it, or the one who came too late
+            await self.close(code=1000)
 
 
 class ThreadConsumer(SubjectConsumer):
