@@ -39,7 +39,8 @@ def test_who_polls_gets_304_while_nothing_happened(url, paused, api, ana):
 
 
 def test_pages_of_a_log_are_read_one_after_another(url, paused, api, ana):
-    client, seen = api(ana), []
+    client = api(ana)
+    seen: list[int] = []
     while found := client.get(f"{url}?limit=4&after={seen[-1] if seen else 0}").json():
         assert len(found) <= 4
         seen += [event["seq"] for event in found]
@@ -58,7 +59,9 @@ def test_strangers_find_nothing(url, api, zoe):
 
 def test_a_runs_events_are_its_own(make_order, api, ana):
     first = drive(make_order("writing-quick"))
-    second = runs.fork(head_of(first).parent_id, by=ana, reason="again")
+    before = head_of(first).parent
+    assert before is not None
+    second = runs.fork(before.pk, by=ana, reason="again")
     for run in (first.latest_run, second):
         assert {event["run_id"] for event in api(ana).get(f"/api/v1/runs/{run.shown_id}/events").json()} == {run.shown_id}
 
