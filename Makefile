@@ -41,11 +41,11 @@ chaos: .venv/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
 .venv/runtime: requirements.txt | .venv/bin/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.txt
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.txt
 	touch $@
 
 .venv/dev: requirements-dev.txt requirements.txt requirements-langgraph.txt | .venv/bin/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements-dev.txt
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements-dev.txt
 	touch $@
 
 clean:

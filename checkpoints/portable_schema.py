@@ -148,7 +148,7 @@ DECISION = record(
         "action": text(64),
         "feedback": text(),
         "payload": {"type": ["object", "null"], "description": "The data that came with the answer."},
-        "decided_by": text(200),
+        "decided_by": {"type": ["string", "null"], "maxLength": 200, "description": "Null where the template's rules answered."},
         "decided_at": TIME,
         "via": text(16),
         "revision": COUNT,

@@ -27,7 +27,7 @@ ABOUT = frozenset({
     "valid", "version",
 })  # fmt: skip
 """Last words of names that tell of a secret without being one."""
-BY_NAME = frozenset({"decided", "gathered"})
+BY_NAME = frozenset({"decided", "decided_content", "gathered"})
 """State keys of the engine's own, whose values are objects by the names of steps and child runs: those names are no keys of a value."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+")
 _KNOWN_LIMIT = 10_000

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.apps import apps
 from django.db import connection, models, transaction
 
-from checkpoints import sealing
+from checkpoints import guard, sealing
 from checkpoints.fields import SealedBinaryField, SealedField
 
 BATCH = 200
@@ -49,7 +50,8 @@ def rotate(*, dry_run: bool, batch: int = BATCH) -> Iterator[Found]:
         found, after = Found(column.about), None
         while rows := _stale(column, after, batch):
             after = rows[-1][0]
-            _take(column, rows, found, dry_run=dry_run)
+            with transaction.atomic(), nullcontext() if dry_run else guard.opened(guard.RESEAL):
+                _take(column, rows, found, dry_run=dry_run)
         yield found
 
 
@@ -70,9 +72,8 @@ def _stale(column: SealedField, after: Any, batch: int) -> list[tuple[Any, Any]]
         return [(pk, bytes(stored) if binary else stored) for pk, stored in cursor.fetchall()]
 
 
-@transaction.atomic
 def _take(column: SealedField, rows: Sequence[tuple[Any, Any]], found: Found, *, dry_run: bool) -> None:
-    """Rewrite one batch. Each value goes only over the one that was read."""
+    """Rewrite one batch. Each value goes only over the one that was read. Call inside a transaction."""
     model: type[models.Model] = column.model
     table, name, key = _name(model._meta.db_table), _name(column.column), _name(model._meta.pk.column)
     sql = f"UPDATE {table} SET {name} = %s WHERE {key} = %s AND {name} = %s"  # noqa: S608

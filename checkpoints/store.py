@@ -362,8 +362,14 @@ def put_blob(content: bytes) -> str:
 
 def get_blob(key: str) -> bytes:
     """The content kept under a digest; raises Blob.DoesNotExist, or CheckpointDamaged where the bytes were changed."""
+    return content_of(Blob.objects.get(pk=key))
+
+
+def content_of(blob: Blob) -> bytes:
+    """What a blob's row holds; raises CheckpointDamaged where its bytes were changed."""
+    key = blob.digest
     try:
-        content = zlib.decompress(demand(Blob.objects.get(pk=key).content))
+        content = zlib.decompress(demand(blob.content))
     except sealing.KeyMissing as error:
         raise StateLocked(f"the blob {key[:12]}: {error}") from error
     except (zlib.error, sealing.SealBroken) as error:

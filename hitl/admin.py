@@ -14,7 +14,9 @@ from django.contrib.auth.admin import UserAdmin as BaseUserAdmin
 from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
@@ -25,8 +27,9 @@ from checkpoints.admin import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row
 from checkpoints.store import CheckpointDamaged
 from hitl import admin_erasure as admin_erasure  # registers
 from hitl import admin_forensics as admin_forensics
-from hitl import services
-from hitl.models import ApiToken, Decision, Import, Ledger, Via
+from hitl import admin_policy as admin_policy  # registers
+from hitl import policy, services, voting
+from hitl.models import Anchor, ApiToken, Decision, Import, Ledger, Via, Vote
 from runs import services as runs
 from runs.admin import PauseRows, RunRows, WorkOrderRows
 from runs.models import Pause, Run, WorkOrder
@@ -35,6 +38,16 @@ from runs.states import RunEnded
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
 BUTTONS = {APPROVE: "Approve", REVISE: "Send back", CANCEL: "Cancel the orders"}
+
+
+class ReasonForm(forms.Form):
+    feedback = forms.CharField(
+        label="Reason",
+        max_length=services.MAX_FEEDBACK,
+        required=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+        help_text="Recorded with each answer. Some steps' rules ask for one.",
+    )
 
 
 class FeedbackForm(forms.Form):
@@ -49,12 +62,12 @@ def tell(admin: ConfirmedAdmin, request: HttpRequest, act: Callable[[], str], *,
     """Do one thing and say what came of it."""
     try:
         admin.message_user(request, f"{about}: {act()}", messages.SUCCESS)
-    except (PauseClosed, services.RevisionMismatch, RunEnded) as calm:
+    except (PauseClosed, services.RevisionMismatch, RunEnded, policy.NotNow) as calm:
         admin.message_user(request, f"{about}: {calm}", messages.WARNING)
     except services.NotFound:
         words = "Nothing was done: its thread belongs to other people. Ask its owner, or somebody of its team."
         admin.message_user(request, f"{about}: {words}", messages.ERROR)
-    except (services.AnswerInvalid, CheckpointDamaged) as error:
+    except (services.AnswerInvalid, policy.NotAllowed, CheckpointDamaged) as error:
         admin.message_user(request, f"{about}: {error}", messages.ERROR)
 
 
@@ -82,10 +95,10 @@ class PauseAdmin(PauseRows):
 
     def answer(self, request: HttpRequest, pauses: QuerySet[Pause], name: str, action: str, title: str, words: str) -> HttpResponse | None:
         confirmed = "confirmed" in request.POST
-        form = FeedbackForm(request.POST if confirmed else None) if action == REVISE else None
-        if not confirmed or (form and not form.is_valid()):
+        form = (FeedbackForm if action == REVISE else ReasonForm)(request.POST if confirmed else None)
+        if not confirmed or not form.is_valid():
             return self.confirm(request, pauses, action=name, button=BUTTONS[action], title=title, words=words, form=form)
-        feedback = form.cleaned_data["feedback"] if form else ""
+        feedback = form.cleaned_data["feedback"]
         for pause in pauses[:MOST]:
             tell(self, request, partial(self.decide, request, pause, action, feedback), about=pause.shown_id)
         return None
@@ -94,8 +107,8 @@ class PauseAdmin(PauseRows):
         seen = request.POST.get(f"revision_{pause.shown_id}", "")
         if not (seen.isascii() and seen.isdigit()):
             raise services.RevisionMismatch(pause)
-        services.decide(pause.pk, action=action, by=person(request), via=Via.ADMIN, feedback=feedback, revision=int(seen))
-        return services.PAST[action]
+        given = services.decide(pause.pk, action=action, by=person(request), via=Via.ADMIN, feedback=feedback, revision=int(seen))
+        return voting.words(given) if isinstance(given, Vote) else services.PAST[action]
 
 
 @admin.action(description="Cancel…", permissions=["operate"])
@@ -151,14 +164,15 @@ class DecisionAdmin(ReadOnlyAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"dec": "pk", "pse": "pause", "run": "pause__run", "thr": "pause__run__thread"}
     search_fields = ("decided_by__username",)
     search_help_text = "A dec_, pse_, run_ or thr_ id, or who decided"
-    heavy = ("feedback",)
-    sealed: ClassVar[dict[str, str]] = {"feedback": "feedback"}
+    heavy = ("feedback", "edited_content")
+    sealed: ClassVar[dict[str, str]] = {"feedback": "feedback", "edited_content": "edited_content"}
     list_display = ("shown", "action_label", "pause_link", "revision", "decided_by", "via", "ledger_place", "decided_at")
     list_filter = ("via",)
     list_select_related = ("decided_by",)
     fields = (
-        "shown", "pause_link", "action", "feedback", "decided_by", "decided_at", "via", "revision", "content_digest", "ledger_place",
-        "previous", "digest", "digest_check",
+        "shown", "pause_link", "action", "feedback", "edited_content", "decided_by", "on_behalf_of", "votes",
+        "decided_at", "via", "revision", "content_digest", "ledger_place",
+        "previous", "digest", "digest_check", "evidence", "goes_on_at", "undoes", "receipt",
     )  # fmt: skip
 
     @display(description="answer", label={"approve": "success", "revise": "warning", "cancel": "danger"})
@@ -172,6 +186,10 @@ class DecisionAdmin(ReadOnlyAdmin):
     @display(description="place in the ledger")
     def ledger_place(self, decision: Decision) -> str:
         return f"{decision.ledger_id} #{decision.position}"
+
+    @display(description="receipt")
+    def receipt(self, decision: Decision) -> SafeString:
+        return format_html('<a href="{}">Open</a>', reverse("hitl:receipt", args=[decision.pk]))
 
     @display(description="digest check")
     def digest_check(self, decision: Decision) -> str:
@@ -206,6 +224,14 @@ class LedgerAdmin(ReadOnlyAdmin):
     search_fields = ("name",)
     list_display = ("name", "length", "tip")
     fields = ("name", "length", "tip")
+
+
+@admin.register(Anchor)
+class AnchorAdmin(ReadOnlyAdmin):
+    search_fields = ("ledger__name",)
+    search_help_text = "A ledger's name"
+    list_display = ("ledger_id", "day", "position", "tip")
+    fields = ("ledger_id", "day", "position", "tip", "previous", "digest")
 
 
 @admin.register(ApiToken)

@@ -72,7 +72,7 @@ def state_text(state: Mapping[str, Any]) -> str:
 
 def led_to(checkpoint: Checkpoint) -> tuple[Decision | None, str]:
     """The decision that a checkpoint records, or the last one before it in its run; and words that say which it is."""
-    related = Decision.objects.select_related("decided_by", "pause")
+    related = Decision.objects.filter(undoes=None).select_related("decided_by", "pause")
     direct = related.filter(pause__checkpoint=checkpoint.parent_id, pause__run=checkpoint.run_id).first() if checkpoint.parent_id else None
     if direct is not None:
         return direct, "This checkpoint records an answer:"

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.http import HttpResponseBase, JsonResponse
+from django.utils import timezone
 from django.utils.cache import get_conditional_response, patch_cache_control
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, PolymorphicProxySerializer, extend_schema, extend_schema_field
@@ -15,12 +16,15 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints import store
-from hitl import services
+from hitl import policy, services, sight
+from hitl.api_policy import ReviewOut, VotedOut, review_of, voted
 from hitl.api_threads import RunOut
-from hitl.models import Decision, Via
+from hitl.models import Decision, Via, Vote
+from runs import due
 from runs import services as runs
 from runs.api import NewestFirst, WorkOrderOut, user_of
 from runs.models import Pause, WorkOrder
+from runs.workflows.review import OUTCOMES
 from runs.workflows.sequence import CANCEL
 
 
@@ -47,17 +51,28 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     bare = serializers.ListField(child=serializers.CharField(), help_text="Answers that bring no input, beside revise and cancel.")
     attempts = serializers.IntegerField(help_text="Answers whose input did not fit.")
     refined = serializers.CharField(help_text="What was wrong with the last of them.")
+    review = serializers.SerializerMethodField(help_text="Who answers, who has voted or claimed it, and whether you may.")
+    edited_content = serializers.SerializerMethodField(help_text="The content as it was approved, where a reviewer edited it.")
     patch = serializers.SerializerMethodField(help_text="The unified diff under review; null where there is none.")
     created_at = serializers.DateTimeField(source="opened_at")
     updated_at = serializers.SerializerMethodField()
+    deadline_at = serializers.DateTimeField(allow_null=True, help_text="When the template's rules answer; null where there is no deadline.")
+    deadline_outcome = serializers.SerializerMethodField(help_text="What they do then, as things stand; null where there is no deadline.")
+    extendable_until = serializers.DateTimeField(allow_null=True, help_text="How far the deadline may be moved.")
+    next_deadline = serializers.SerializerMethodField(
+        help_text="When a reminder, an escalation or the deadline comes next; null where none."
+    )
+    reminders = serializers.SerializerMethodField(help_text="When those who may answer are reminded.")
+    stage = serializers.IntegerField(help_text="How many stages of the escalation have been reached.")
 
     class Meta:
         model = Pause
         fields: ClassVar = [
             "id", "agent_work_order_id", "run_id", "step", "pause_phase", "question", "pause_content", "patch", "facts", "effects",
             "revision", "max_revisions", "content_digest", "answers", "required_inputs", "known", "bare", "attempts",
-            "refined", "status", "state", "pause_timestamp", "resume_timestamp",
+            "refined", "review", "edited_content", "status", "state", "pause_timestamp", "resume_timestamp",
             "user_decision", "user_feedback", "decided_by", "created_at", "updated_at",
+            "deadline_at", "deadline_outcome", "extendable_until", "next_deadline", "reminders", "stage",
         ]  # fmt: skip
 
     @extend_schema_field(OpenApiTypes.STR)
@@ -80,7 +95,20 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     @extend_schema_field(OpenApiTypes.STR)
     def get_decided_by(self, pause: Pause) -> str | None:
         decision = _decision(pause)
-        return decision.decided_by.get_username() if decision else None
+        return decision.decided_by.get_username() if decision and decision.decided_by else None
+
+    @extend_schema_field(serializers.ChoiceField([*OUTCOMES], allow_null=True))
+    def get_deadline_outcome(self, pause: Pause) -> str | None:
+        return due.outcome_of(pause) or None
+
+    @extend_schema_field(OpenApiTypes.DATETIME)
+    def get_next_deadline(self, pause: Pause) -> str | None:
+        at = due.next_at(pause.timing) if pause.status == "open" else None
+        return at.isoformat() if at else None
+
+    @extend_schema_field(serializers.ListField(child=serializers.DateTimeField()))
+    def get_reminders(self, pause: Pause) -> list[str]:
+        return [at.isoformat() for at in due.reminders(pause)]
 
     @extend_schema_field(serializers.ChoiceField(["active", "resolved"]))
     def get_status(self, pause: Pause) -> str:
@@ -91,6 +119,15 @@ class PauseOut(serializers.ModelSerializer[Pause]):
         if pause.status != "open":
             return []
         return [name for name in [*pause.ways, CANCEL] if name != "revise" or pause.may_revise]
+
+    @extend_schema_field(ReviewOut)
+    def get_review(self, pause: Pause) -> dict[str, Any]:
+        return review_of(pause, self.context["by"], self.context.get("seats"))
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_edited_content(self, pause: Pause) -> str | None:
+        decision = _decision(pause)
+        return (decision.edited_content or None) if decision else None
 
     @extend_schema_field(OpenApiTypes.STR)
     def get_patch(self, pause: Pause) -> str | None:
@@ -105,7 +142,7 @@ class PauseOut(serializers.ModelSerializer[Pause]):
 
 def _decision(pause: Pause) -> Decision | None:
     """The answer of a pause whose decisions were prefetched."""
-    return next(iter(pause.decisions.all()), None)
+    return next((decision for decision in pause.decisions.all() if decision.undoes_id is None), None)
 
 
 class DecisionIn(serializers.Serializer[Any]):
@@ -117,6 +154,14 @@ class DecisionIn(serializers.Serializer[Any]):
     input = serializers.JSONField(
         default=None, help_text="The data that the question asks for: it must fit its required_inputs. 422 says what does not, per field."
     )
+    edited_content = serializers.CharField(
+        default=None,
+        allow_null=True,
+        allow_blank=True,
+        trim_whitespace=False,
+        max_length=services.MAX_EDITED,
+        help_text="The content as you approve it, where the rules allow edits; null for as it is.",
+    )
     pause_id = serializers.CharField(
         default=None, allow_null=True, max_length=40, help_text="The question you looked at; another one is answered 409."
     )
@@ -126,7 +171,13 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
     id = serializers.CharField(source="shown_id")
     pause_id = serializers.CharField(source="pause.shown_id")
     input = serializers.DictField(source="payload", allow_null=True, help_text="The data that came with the answer; null where none did.")
-    decided_by = serializers.CharField(source="decided_by.username")
+    decided_by = serializers.CharField(
+        source="decided_by.username", default=None, allow_null=True, help_text="Null where the template's rules answered."
+    )
+    on_behalf_of = serializers.CharField(
+        source="on_behalf_of.username", default=None, allow_null=True, help_text="For whom, by a delegation; null for themselves."
+    )
+    votes = serializers.ListField(child=serializers.CharField(), help_text="Digests of the votes that were given, in their order.")
 
     class Meta:
         model = Decision
@@ -136,7 +187,10 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
             "action",
             "feedback",
             "input",
+            "edited_content",
             "decided_by",
+            "on_behalf_of",
+            "votes",
             "decided_at",
             "via",
             "revision",
@@ -153,7 +207,7 @@ class Success(serializers.Serializer[Any]):
 class WorkOrderDetail(APIView):
     @extend_schema(operation_id="get_work_order", responses=WorkOrderOut, summary="Read a work order")
     def get(self, request: Request, order_id: UUID) -> Response:
-        return Response(WorkOrderOut(services.find_order(order_id, by=user_of(request))).data)
+        return Response(WorkOrderOut(services.look_at_order(order_id, by=user_of(request))).data)
 
 
 class PauseState(APIView):
@@ -166,12 +220,14 @@ class PauseState(APIView):
         summary="What the work order waits for",
     )
     def get(self, request: Request, order_id: UUID) -> HttpResponseBase:
-        order = services.find_order(order_id, by=user_of(request))
+        order = services.look_at_order(order_id, by=user_of(request))
         etag = f'"{order.thread.last_seq}"'
         response = get_conditional_response(request._request, etag=etag)  # only 304 or 412 come back here
         if response is None:
             pause = services.open_pause(order)
-            response = Response(PauseOut(pause, context={"whole": True}).data) if pause else JsonResponse(None, safe=False)
+            response = (
+                Response(PauseOut(pause, context={"whole": True, "by": request.user}).data) if pause else JsonResponse(None, safe=False)
+            )
         response["ETag"] = etag
         patch_cache_control(response, private=True, no_cache=True)
         return response
@@ -183,16 +239,17 @@ class Resume(APIView):
     @extend_schema(
         operation_id="resume_work_order",
         request=DecisionIn,
-        responses={200: Success},
+        responses={200: Success, 202: VotedOut},
         summary="Approve, revise or cancel",
-        description="409 `pause_closed` names who answered first; 409 `not_paused`: nothing is asked; 422 says what is missing.",
+        description="202: a vote, others must approve too. 403 `not_a_reviewer`, `self_approval`; 409 `pause_closed` names who answered "
+        "first, `claimed` who is on it, `not_paused`: nothing is asked; 422 says what is missing.",
         examples=[OpenApiExample("Revise", {"decision": "revise", "feedback": "skip UP007"}, request_only=True)],
     )
     def post(self, request: Request, order_id: UUID) -> Response:
         data = DecisionIn(data=request.data)
         data.is_valid(raise_exception=True)
         values = data.validated_data
-        services.answer_order(
+        given = services.answer_order(
             order_id,
             by=user_of(request),
             via=Via.REST,
@@ -201,14 +258,23 @@ class Resume(APIView):
             revision=values["revision"],
             payload=values["input"],
             pause_id=values["pause_id"],
+            edited_content=values["edited_content"],
         )
-        return Response({"success": True})
+        return voted(given) if isinstance(given, Vote) else Response({"success": True})
+
+
+class CancelIn(serializers.Serializer[Any]):
+    reason = serializers.CharField(
+        max_length=services.MAX_FEEDBACK, default="", allow_blank=True, help_text="Needed where the rules of an open question ask for it."
+    )
 
 
 class Cancel(APIView):
-    @extend_schema(operation_id="cancel_work_order", request=None, responses={200: Success}, summary="End a work order")
+    @extend_schema(operation_id="cancel_work_order", request=CancelIn, responses={200: Success}, summary="End a work order")
     def post(self, request: Request, order_id: UUID) -> Response:
-        services.cancel_order(order_id, by=user_of(request), via=Via.REST)
+        data = CancelIn(data=request.data)
+        data.is_valid(raise_exception=True)
+        services.cancel_order(order_id, by=user_of(request), via=Via.REST, reason=data.validated_data["reason"])
         return Response({"success": True})
 
 
@@ -266,36 +332,44 @@ class Pauses(APIView):
     )
     def get(self, request: Request) -> Response:
         only_open = request.query_params.get("open") in {"1", "true"}
-        mine = Pause.objects.waiting_for(request.user) if only_open else Pause.objects.visible_to(request.user)
+        mine = policy.waiting_for(request.user) if only_open else Pause.objects.visible_to(request.user)
         pages = NewestFirst()
         page: Any = pages.paginate_queryset(mine.only("pk"), request, view=self)  # found first: with all its joins it is planned badly
-        shown = Pause.objects.shown().prefetch_related("decisions__decided_by").in_bulk([pause.pk for pause in page])
+        by = user_of(request)
+        shown = (
+            Pause.objects.shown()
+            .select_related("claimed_by")
+            .prefetch_related("decisions__decided_by")
+            .in_bulk([pause.pk for pause in page])
+        )
         found = [shown[pause.pk] for pause in page if pause.pk in shown]
-        return pages.get_paginated_response(PauseOut(found, many=True).data)
+        context = {"by": by, "seats": policy.seats_of(by, now=timezone.now())}
+        return pages.get_paginated_response(PauseOut(found, many=True, context=context).data)
 
 
 class PauseDetail(APIView):
     @extend_schema(operation_id="get_pause", responses=PauseOut, summary="Read a question")
     def get(self, request: Request, pause_id: UUID) -> Response:
-        pause = Pause.objects.visible_to(request.user).shown().filter(pk=pause_id).first()
+        pause = sight.pause(Pause.objects.shown(), pause_id, by=user_of(request))
         if pause is None:
             raise services.NotFound("There is no such question.")
-        return Response(PauseOut(pause, context={"whole": True}).data)
+        return Response(PauseOut(pause, context={"whole": True, "by": user_of(request)}).data)
 
 
 class Decisions(APIView):
     @extend_schema(
         operation_id="decide",
         request=DecisionIn,
-        responses={201: DecisionOut},
+        responses={201: DecisionOut, 202: VotedOut},
         summary="Answer a question",
-        description="The first valid answer wins; any other gets 409 `pause_closed`, which names the winner.",
+        description="The first valid answer wins; any other gets 409 `pause_closed`, which names the winner. 202: a vote, others must "
+        "approve too. 403 `not_a_reviewer`, `self_approval`: somebody else answers. 409 `claimed`, `already_voted`, `vote_differs`.",
     )
     def post(self, request: Request, pause_id: UUID) -> Response:
         data = DecisionIn(data=request.data)
         data.is_valid(raise_exception=True)
         values = data.validated_data
-        decision = services.decide(
+        given = services.decide(
             pause_id,
             action=values["decision"],
             by=user_of(request),
@@ -303,8 +377,9 @@ class Decisions(APIView):
             feedback=values["feedback"],
             revision=values["revision"],
             payload=values["input"],
+            edited_content=values["edited_content"],
         )
-        return Response(DecisionOut(decision).data, status=201)
+        return voted(given) if isinstance(given, Vote) else Response(DecisionOut(given).data, status=201)
 
 
 class NoSuchRoute(APIView):

@@ -1,4 +1,4 @@
-"""The log for who polls: what came after a number, or 304 while nothing did."""
+"""The log for who polls: what came after a number, or 304 while nothing did. For whoever sees the page, as the socket is."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from rest_framework.views import APIView
 
 from checkpoints import log
 from checkpoints.models import Event, Thread
-from hitl import threads
-from hitl.api_threads import MAX_EVENTS, EventOut, number, thread_of
+from hitl import services, sight
+from hitl.api_threads import MAX_EVENTS, EventOut, number
 from runs.api import user_of
+from runs.models import Run
 
 PARAMETERS = [
     OpenApiParameter("after", int, description="Events with a higher number only; 0 for all."),
@@ -34,7 +35,9 @@ class ThreadEvents(APIView):
         summary="A thread's log, in order",
     )
     def get(self, request: Request, thread_id: UUID) -> HttpResponseBase:
-        thread = thread_of(thread_id, request)
+        thread = Thread.objects.filter(pk=thread_id).first()
+        if thread is None or not sight.sees(thread_id, by=user_of(request)):
+            raise services.NotFound("There is no such thread.")
         return _answer(request, thread, lambda after, limit: log.told_after(thread.pk, after, limit=limit))
 
 
@@ -47,7 +50,9 @@ class RunEvents(APIView):
         description="Numbers are the thread's, so they begin where the run does.",
     )
     def get(self, request: Request, run_id: UUID) -> HttpResponseBase:
-        run = threads.find_run(run_id, by=user_of(request))
+        run = Run.objects.select_related("thread").filter(pk=run_id).first()
+        if run is None or not sight.sees(run.thread_id, by=user_of(request)):
+            raise services.NotFound("There is no such run.")
         mine = Event.objects.filter(thread=run.thread_id, run_id=run.pk).order_by("seq")
         return _answer(request, run.thread, lambda after, limit: [log.envelope(one) for one in mine.filter(seq__gt=after)[:limit]])
 

@@ -130,6 +130,7 @@ class RunOut(serializers.ModelSerializer[Run]):
             "revision": pause.revision,
             "answers": [*pause.ways, "cancel"],
             "created_at": pause.opened_at,
+            "deadline_at": pause.deadline_at,
         }
 
 
@@ -139,7 +140,9 @@ def runs_shown() -> Any:
 
 class SaidOut(serializers.Serializer[Said]):
     run = serializers.SerializerMethodField()
-    how = serializers.ChoiceField(["started", "resumed", "answered", "asked", "following"], help_text="What became of the message (C16).")
+    how = serializers.ChoiceField(
+        ["started", "resumed", "answered", "voted", "asked", "following"], help_text="What became of the message (C16)."
+    )
     decision = serializers.SerializerMethodField(help_text="The answer it was taken for; null where it was none.")
     resume_offer = serializers.SerializerMethodField(help_text="A run that failed within 30 minutes and could be resumed instead.")
 

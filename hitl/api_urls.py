@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from hitl import api, api_checkpoints, api_events, api_portable, api_threads
+from hitl import api, api_bulk, api_checkpoints, api_events, api_ledger, api_policy, api_portable, api_postponing, api_threads
 
 urlpatterns = [
     path("work-orders/<wo:order_id>", api.WorkOrderDetail.as_view()),
@@ -33,7 +33,15 @@ urlpatterns = [
     path("checkpoints/<ckpt:checkpoint_id>/events", api_checkpoints.CheckpointEvents.as_view()),
     path("checkpoints/<ckpt:checkpoint_id>/fork", api.Fork.as_view()),
     path("pauses", api.Pauses.as_view()),
+    path("pauses/bulk", api_bulk.Bulk.as_view()),
     path("pauses/<pse:pause_id>", api.PauseDetail.as_view()),
+    path("pauses/<pse:pause_id>/claim", api_policy.Claim.as_view()),
+    path("pauses/<pse:pause_id>/release", api_policy.Release.as_view()),
     path("pauses/<pse:pause_id>/decisions", api.Decisions.as_view()),
+    path("pauses/<pse:pause_id>/extend", api_postponing.PauseExtend.as_view()),
+    path("pauses/<pse:pause_id>/snooze", api_postponing.PauseSnooze.as_view()),
+    path("decisions/<dec:decision_id>", api_ledger.DecisionDetail.as_view()),
+    path("decisions/<dec:decision_id>/undo", api_ledger.DecisionUndo.as_view()),
+    path("ledger", api_ledger.LedgerExport.as_view()),
     re_path("", api.NoSuchRoute.as_view()),
 ]

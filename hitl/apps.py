@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate, pre_migrate
 
 
 class HitlConfig(AppConfig):
@@ -7,7 +8,10 @@ class HitlConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from hitl.portable import imported_patches  # here: models are not there before
+        from hitl import evidence, guards  # here: models are not there before
+        from hitl.portable import imported_patches
         from runs import keeping
 
-        keeping.ABOVE.append(imported_patches)
+        keeping.ABOVE.extend((imported_patches, evidence.kept))
+        pre_migrate.connect(guards.take_off, sender=self)
+        post_migrate.connect(guards.install, sender=self)

@@ -22,7 +22,7 @@ from checkpoints import bodies, codec, collecting, ids
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.keeping import Tally, weight
 from checkpoints.models import Checkpoint, Event, Memo, Thread
-from hitl.models import Decision, Erasure, Import
+from hitl.models import Decision, Erasure, Import, Snooze, Vote
 from hitl.services import NotFound
 from runs import keeping
 from runs.engine.context import workspace_path
@@ -89,7 +89,7 @@ def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list
     erasure.digest = erasure.compute_digest()
     erasure.save(force_insert=True)
     workspaces = sorted({workspace_path(run) for run in Run.objects.filter(thread__in=threads)})
-    decisions.update(pause=None, feedback="", payload=None, erasure=erasure)
+    decisions.update(**Decision.ERASED, erasure=erasure)
     bodies.drop_on_commit(rows["checkpoints"].values_list("body", flat=True).iterator())
     for found in rows.values():
         found._raw_delete(using=DEFAULT_DB_ALIAS)  # they refer to each other; the database's keys are checked at the commit
@@ -119,6 +119,8 @@ def _rows(threads: Sequence[uuid.UUID]) -> dict[str, QuerySet[Any]]:
     runs = Run.objects.filter(thread__in=threads).values("pk")
     return {
         "decisions": Decision.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
+        "votes": Vote.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
+        "snoozes": Snooze.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
         "pauses": Pause.objects.filter(run__in=runs),
         "events": Event.objects.filter(thread__in=threads),
         "memos": Memo.objects.filter(thread__in=threads),
@@ -146,6 +148,7 @@ def _graphs(threads: Sequence[uuid.UUID]) -> dict[str, QuerySet[Any]]:
 def _referred(threads: Sequence[uuid.UUID]) -> set[str]:
     """The digests of what these threads may refer to."""
     found = set(Pause.objects.filter(run__thread__in=threads).exclude(patch_digest="").values_list("patch_digest", flat=True))
+    found |= set(Decision.objects.filter(pause__run__thread__in=threads).exclude(evidence="").values_list("evidence", flat=True))
     for thread_id in threads:
         cursor = ""
         while True:

@@ -14,7 +14,8 @@ from django.utils.dateparse import parse_datetime
 
 from checkpoints import ids
 from checkpoints.log import Envelope
-from checkpoints.models import Event, EventKind, Thread
+from checkpoints.models import Event, EventKind
+from hitl import sight
 from hitl.hub import Told, hub, in_database_thread
 from runs.models import Run, WorkOrder
 from runs.states import ENDED
@@ -89,7 +90,7 @@ class Subject:
         return not others and self.only.lets(event)
 
     def is_visible(self, user: User) -> bool:
-        return Thread.objects.visible_to(user).filter(pk=self.thread_id).exists()
+        return sight.sees(self.thread_id, by=user)
 
     def is_over(self) -> bool:
         if self.run_id is not None:
@@ -111,17 +112,17 @@ class Subject:
 
 def find_thread(user: User, thread_id: uuid.UUID) -> Subject | None:
     """The subject, or None where there is none for this person; likewise below."""
-    return Subject(thread_id=thread_id) if Thread.objects.visible_to(user).filter(pk=thread_id).exists() else None
+    return Subject(thread_id=thread_id) if sight.sees(thread_id, by=user) else None
 
 
 def find_run(user: User, run_id: uuid.UUID) -> Subject | None:
-    run = Run.objects.visible_to(user).filter(pk=run_id).only("thread_id").first()
-    return Subject(thread_id=run.thread_id, run_id=run_id) if run else None
+    run = Run.objects.filter(pk=run_id).only("thread_id").first()
+    return Subject(thread_id=run.thread_id, run_id=run_id) if run and sight.sees(run.thread_id, by=user) else None
 
 
 def find_order(user: User, order_id: uuid.UUID) -> Subject | None:
-    order = WorkOrder.objects.visible_to(user).filter(pk=order_id).only("thread_id").first()
-    return Subject(thread_id=order.thread_id, order_id=order_id) if order else None
+    order = WorkOrder.objects.filter(pk=order_id).only("thread_id").first()
+    return Subject(thread_id=order.thread_id, order_id=order_id) if order and sight.sees(order.thread_id, by=user) else None
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import re
 from typing import Any
 
 from django import forms
 from django.contrib.auth.models import Group, User
 
+from hitl.postponing import LONGEST_SNOOZE, MAX_REASON
 from hitl.services import MAX_FEEDBACK
 from runs.models import Template
 from runs.workflows import attached
@@ -17,9 +19,42 @@ PREFIX = "input."
 
 
 class DecisionForm(forms.Form):
-    action = forms.CharField(max_length=64)
+    action = forms.CharField(max_length=64, required=False)
+    edited = forms.CharField(max_length=64, required=False)
+    """The answer where its button takes along the content as it was edited."""
+    edited_content = forms.CharField(required=False, strip=False)
     feedback = forms.CharField(required=False, max_length=MAX_FEEDBACK)
     revision = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or {}
+        values["action"] = values.get("edited") or values.get("action")
+        if not values["action"]:
+            self.add_error("action", "Choose an answer.")
+        if not values.get("edited"):
+            values["edited_content"] = None
+        return values
+
+
+class Told(forms.Form):
+    @property
+    def texts(self) -> list[str]:
+        """What is wrong, in sentences."""
+        return [str(text) for texts in self.errors.values() for text in texts]
+
+
+class ExtendForm(Told):
+    until = forms.DateTimeField(error_messages={"required": "Choose a later time.", "invalid": "Choose one of the times."})
+    reason = forms.CharField(max_length=MAX_REASON, error_messages={"required": "Say why: it is recorded with your name."})
+
+
+class SnoozeForm(Told):
+    hours = forms.IntegerField(min_value=0, max_value=LONGEST_SNOOZE.days * 24, error_messages={"required": "Choose for how long."})
+
+    def until(self, now: dt.datetime) -> dt.datetime | None:
+        """None to show it again."""
+        hours: int = self.cleaned_data["hours"]
+        return now + dt.timedelta(hours=hours) if hours else None
 
 
 class ThreadForm(forms.Form):

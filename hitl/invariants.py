@@ -17,15 +17,16 @@ from django.db.models.functions import Coalesce, Lag
 from checkpoints import ids
 from checkpoints.keeping import steps_done
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
-from hitl.models import Decision, Import, Ledger
+from hitl.models import Decision, Import, Ledger, Via, Vote
+from runs.engine import approvals
 from runs.models import Pause, Run, WorkOrder
-from runs.states import CANCELLED, COMPLETED, ENDED, LIVE, PAUSED, PENDING, RUNNING, PauseStatus
-from runs.workflows.sequence import CANCEL
+from runs.states import CANCELLED, COMPLETED, ENDED, EXPIRED, LIVE, PAUSED, PENDING, RUNNING, PauseStatus
+from runs.workflows.sequence import CANCEL, REVISE
 
 SHOWN = 20
 LATE = dt.timedelta(seconds=60)
 
-ENDS = (EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED)
+ENDS = (EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED, EventKind.RUN_EXPIRED)
 WORK = (EventKind.STEP_STARTED, EventKind.STEP_COMPLETED, EventKind.TOOL_CALL_STARTED, EventKind.TOOL_CALL_COMPLETED)
 
 Broken = QuerySet[Any] | Iterator[Any]
@@ -83,7 +84,7 @@ def _shown(row: Model) -> str:
 
 
 def decided_twice(before: dt.datetime) -> Broken:
-    twice = Decision.objects.values("pause").annotate(count=Count("pk")).filter(count__gt=1).values("pause")
+    twice = Decision.objects.filter(undoes=None).values("pause").annotate(count=Count("pk")).filter(count__gt=1).values("pause")
     return Pause.objects.filter(pk__in=twice).only("pk")
 
 
@@ -92,7 +93,47 @@ def decided_but_open(before: dt.datetime) -> Broken:
 
 
 def answered_by_nobody(before: dt.datetime) -> Broken:
-    return Pause.objects.filter(~Exists(Decision.objects.filter(pause=OuterRef("pk"))), status=PauseStatus.ANSWERED).only("pk")
+    answers = Decision.objects.filter(pause=OuterRef("pk"), undoes=None)
+    return Pause.objects.filter(~Exists(answers), status=PauseStatus.ANSWERED).only("pk")
+
+
+# P1 too: the rules on who answers hold for what was decided
+
+BY_RULES = frozenset({Via.POLICY})
+"""Doors behind which there is nobody: the template's own outcome at a deadline needs no votes."""
+
+
+def _went_on_by_people() -> QuerySet[Decision]:
+    return Decision.objects.filter(erasure=None).exclude(action__in=[REVISE, CANCEL]).exclude(via__in=BY_RULES)
+
+
+def approved_without_quorum(before: dt.datetime) -> Broken:
+    votes = Count("pause__votes__voter", distinct=True)
+    return (
+        _went_on_by_people().filter(pause__panel__quorum__gt=1).annotate(count=votes).filter(count__lt=F("pause__panel__quorum")).only("pk")
+    )
+
+
+def votes_miscounted(before: dt.datetime) -> Broken:
+    return Pause.objects.annotate(count=Count("votes")).exclude(approvals=F("count")).only("pk")
+
+
+def approved_by_asker(before: dt.datetime) -> Broken:
+    """In person, or by who stood in for them."""
+    forbidden = _went_on_by_people().filter(pause__panel__self_approval=False)
+    asked = Q(decided_by=F("pause__run__thread__owner")) | Q(decided_by=F("pause__run__started_by"))
+    through = Q(on_behalf_of=F("pause__run__thread__owner")) | Q(on_behalf_of=F("pause__run__started_by"))
+    return forbidden.filter(asked | through).only("pk")
+
+
+def vote_rewritten(before: dt.datetime) -> Iterator[Any]:
+    """A vote that is not as it was written, and a decision that names others than there are."""
+    yield from (vote for vote in Vote.objects.iterator(chunk_size=2000) if vote.digest != vote.compute_digest())
+    decisions = Decision.objects.filter(erasure=None).exclude(votes=[])
+    for decision in decisions.prefetch_related("pause__votes").iterator(chunk_size=500):
+        assert decision.pause is not None  # only an erased one has none
+        if sorted(decision.votes) != sorted(vote.digest for vote in decision.pause.votes.all()):
+            yield decision
 
 
 # P3: every committed decision moves its run, and nothing waits for a worker for long
@@ -210,7 +251,8 @@ def _went_on(status: CheckpointStatus) -> QuerySet[Checkpoint]:
 def went_on_unasked(before: dt.datetime) -> Broken:
     approved = Decision.objects.filter(pause__checkpoint=OuterRef("parent")).exclude(action=CANCEL)
     after = _went_on(CheckpointStatus.PENDING_INPUT).exclude(status=CheckpointStatus.CANCELLED)
-    return after.filter(~Exists(approved)).only("pk")
+    expired = Run.objects.filter(pk=OuterRef("run_id"), status=EXPIRED)  # its last checkpoint says so, and is a failure
+    return after.filter(~Exists(approved)).exclude(Exists(expired), status=CheckpointStatus.FAILED).only("pk")
 
 
 def went_on_cancelled(before: dt.datetime) -> Broken:
@@ -224,7 +266,7 @@ def _later(*kinds: EventKind) -> QuerySet[Event]:
 
 
 def worked_while_paused(before: dt.datetime) -> Broken:
-    following = Subquery(_later(EventKind.RUN_RESUMED, EventKind.RUN_CANCELLED, *WORK).values("kind")[:1])
+    following = Subquery(_later(EventKind.RUN_RESUMED, EventKind.RUN_CANCELLED, EventKind.RUN_EXPIRED, *WORK).values("kind")[:1])
     paused = _made_here(Event.objects.filter(kind=EventKind.RUN_PAUSED), "at")
     unasked = paused.annotate(following=following).filter(following__in=WORK)
     return Run.objects.filter(pk__in=unasked.values("run_id")).only("pk")
@@ -244,11 +286,61 @@ def decided_on_other_content(before: dt.datetime) -> Broken:
     return Decision.objects.filter(erasure=None).exclude(**asked).only("pk")
 
 
+def approved_by_nobody(before: dt.datetime) -> Iterator[Checkpoint]:
+    """What a thread's head carries as approved (`runs.engine.approvals`), against the ledger: its answer, and for what it was given."""
+    heads = Checkpoint.objects.filter(pk__in=Thread.objects.filter(imported=None, head__graph=None).values("head")).only("metadata")
+    for head in heads.iterator(chunk_size=500):
+        given = head.metadata.get(approvals.KEY, {}).values() if isinstance(head.metadata, dict) else ()
+        for one in given:
+            answers = Decision.objects.filter(pk=ids.parse(Decision.PREFIX, one["decision"]), content_digest=one["content"], undone_by=None)
+            if not answers.filter(action=one["action"], revision=one["revision"]).exists():
+                yield head
+
+
 # P7: waiting costs nothing
 
 
 def lease_without_work(before: dt.datetime) -> Broken:
     return Run.objects.exclude(status=RUNNING).filter(Q(lease_until__isnull=False) | ~Q(lease_owner="")).only("pk")
+
+
+# P8: deadlines act once, never early, at most one sweep late; expired is not rejected
+
+
+def deadline_not_met(before: dt.datetime) -> Broken:
+    return Pause.objects.due(now=before).only("pk")
+
+
+def deadline_missing(before: dt.datetime) -> Broken:
+    """One whose calendar was gone when it opened: see `runs.due`."""
+    without = Pause.objects.open().filter(deadline_at=None).exclude(review={}).only("pk", "review")
+    return (pause for pause in without.iterator(chunk_size=2000) if pause.review.get("deadline"))
+
+
+def expired_early(before: dt.datetime) -> Broken:
+    return Pause.objects.filter(Q(deadline_at=None) | Q(closed_at__lt=F("deadline_at")), status=PauseStatus.EXPIRED).only("pk")
+
+
+def expired_and_its_run_did_not(before: dt.datetime) -> Broken:
+    return Pause.objects.filter(status=PauseStatus.EXPIRED).exclude(run__status=EXPIRED).only("pk")
+
+
+def expired_without_its_question(before: dt.datetime) -> Broken:
+    unanswered = Pause.objects.filter(run=OuterRef("pk"), status=PauseStatus.EXPIRED)
+    return Run.objects.filter(~Exists(unanswered), status=EXPIRED).only("pk")
+
+
+def decided_by_silence(before: dt.datetime) -> Broken:
+    """The rules decide what they say, when they say it."""
+    decisions = Decision.objects.filter(via=Via.POLICY, erasure=None).select_related("pause")
+    return (decision for decision in decisions.iterator(chunk_size=2000) if not _is_due(decision))
+
+
+def _is_due(decision: Decision) -> bool:
+    pause = decision.pause
+    if pause is None or pause.deadline_at is None or decision.decided_at < pause.deadline_at:
+        return False
+    return bool(pause.review.get("deadline", {}).get("outcome") == decision.action)
 
 
 # P9: a client misses nothing and sees nothing twice
@@ -305,6 +397,10 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("decided_twice", "P1", "A pause has at most one decision.", decided_twice),
     Invariant("decided_but_open", "P1", "A pause that has a decision is closed.", decided_but_open),
     Invariant("answered_by_nobody", "P1", "A pause that counts as answered has its decision.", answered_by_nobody),
+    Invariant("approved_without_quorum", "P1", "What several must approve was approved by as many people.", approved_without_quorum),
+    Invariant("votes_miscounted", "P1", "A pause counts the votes that it has.", votes_miscounted),
+    Invariant("approved_by_asker", "P1", "Who asked for the work did not approve it where the rules forbid that.", approved_by_asker),
+    Invariant("vote_rewritten", "P11", "Each vote is as it was given, and the decision names them all.", vote_rewritten, deep=True),
     Invariant("ledger_with_gaps", "P2", "A ledger holds each position from 1 to its length, once.", ledger_with_gaps),
     Invariant(
         "decided_but_not_moved", "P3", "A run that got its answer has gone on, or ended where it was cancelled.", decided_but_not_moved
@@ -335,7 +431,16 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "decided_on_other_content", "P6", "A decision names the revision and the content that were asked about.", decided_on_other_content
     ),
+    Invariant(
+        "approved_by_nobody", "P6", "What a run acts on as approved was approved, and not taken back.", approved_by_nobody, deep=True
+    ),
     Invariant("lease_without_work", "P7", "Only a run at work holds a lease.", lease_without_work),
+    Invariant("deadline_not_met", "P8", "What is due acts within a sweep.", deadline_not_met),
+    Invariant("deadline_missing", "P8", "An open question whose rules name a deadline has one.", deadline_missing),
+    Invariant("expired_early", "P8", "Nothing expires before its deadline.", expired_early),
+    Invariant("expired_and_its_run_did_not", "P8", "The run of an expired question has expired.", expired_and_its_run_did_not),
+    Invariant("expired_without_its_question", "P8", "An expired run has its expired question.", expired_without_its_question),
+    Invariant("decided_by_silence", "P8", "The rules decide only what they name, and not before the deadline.", decided_by_silence),
     Invariant("log_with_gaps", "P9", "A thread's log holds each number from its first that is kept to its last, once.", log_with_gaps),
     Invariant("step_untold", "P9", "Each result of a step has its event.", step_untold),
     Invariant("ledger_tip_is_another", "P11", "A ledger's tip is the digest of its newest decision.", ledger_tip_is_another),

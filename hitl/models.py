@@ -8,11 +8,12 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import secrets
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from checkpoints import codec, ids
 from checkpoints.fields import SealedTextField
@@ -45,6 +46,10 @@ class Via(models.TextChoices):
     """Nobody: the template's rules, at the deadline."""
 
 
+NOBODY = "the template's rules"
+"""Who decided where nobody did."""
+
+
 class Erasure(ids.Shown, models.Model):
     """That a thread was erased: when, by whom and why; and the decisions that lost what they said with it. Append-only."""
 
@@ -65,17 +70,22 @@ class Erasure(ids.Shown, models.Model):
     def compute_digest(self) -> str:
         """The digest that this row must carry."""
         told = {name: getattr(self, name) for name in ("erased_by", "reason", "counts", "decisions")}
-        at = self.erased_at.astimezone(dt.UTC).isoformat()
-        return codec.digest(codec.encode({**told, "thread": self.thread_id.hex, "erased_at": at}))
+        return codec.digest(codec.encode({**told, "thread": self.thread_id.hex, "erased_at": _utc(self.erased_at)}))
+
+
+UNDO = "undo"
+"""The action of a decision that takes another one back."""
 
 
 class Decision(ids.Shown, models.Model):
-    """An answer to a pause: the only one. Append-only, and chained: each row's digest covers the row before it.
+    """An answer to a pause: the only one; or that it was taken back. Append-only, and chained: each row's digest covers the row before it.
 
     Where its thread was erased, its words and its pause are gone; place, person and digests stay, so that the chain holds.
     """
 
     PREFIX = "dec"
+    ERASED: ClassVar[dict[str, Any]] = {"pause": None, "feedback": "", "payload": None, "edited_content": ""}
+    """What an erasure leaves of the columns that may say something; the database lets no other column change (`hitl.guards`)."""
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     pause = models.ForeignKey(Pause, models.PROTECT, null=True, related_name="decisions")
@@ -83,11 +93,21 @@ class Decision(ids.Shown, models.Model):
     action = models.CharField(max_length=64, help_text="approve, revise, cancel, or an answer of the template's own.")
     feedback = SealedTextField(blank=True)
     payload = SealedJsonField(null=True, help_text="The data that came along; null where none did.")
-    decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="decisions")
+    edited_content = SealedTextField(blank=True, help_text="The content as it was approved, where that is not as it was shown.")
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="decisions", help_text="Nobody where the rules answered."
+    )
+    on_behalf_of = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", help_text="For whom it was given, by a delegation."
+    )
+    votes = JsonTextField(default=list, help_text="Digests of the votes that were given at this question, in their order.")
     decided_at = models.DateTimeField()
     via = models.CharField(max_length=16, choices=Via)
     revision = models.PositiveIntegerField(help_text="The revision that was answered.")
     content_digest = models.CharField(max_length=64, help_text="What was reviewed, as the pause recorded it.")
+    evidence = models.CharField(max_length=64, blank=True, help_text="The blob that holds what the reviewer was shown: `hitl.evidence`.")
+    goes_on_at = models.DateTimeField(null=True, help_text="When the run goes on, where the answer could be taken back until then.")
+    undoes = models.OneToOneField("self", models.PROTECT, null=True, related_name="undone_by", help_text="The answer this takes back.")
     ledger = models.ForeignKey(Ledger, models.PROTECT, related_name="decisions")
     position = models.PositiveBigIntegerField(help_text="From 1, without a gap.")
     previous = models.CharField(max_length=64, blank=True)
@@ -95,40 +115,64 @@ class Decision(ids.Shown, models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["pause"], name="decision_one_per_pause"),
+            models.UniqueConstraint(fields=["pause"], condition=Q(undoes__isnull=True), name="decision_one_per_pause"),
+            models.CheckConstraint(condition=Q(undoes__isnull=True) | Q(action=UNDO), name="decision_undoes_by_undo"),
             models.CheckConstraint(
                 condition=Q(pause__isnull=False, erasure__isnull=True)
-                | Q(pause__isnull=True, erasure__isnull=False, feedback="", payload__isnull=True),
+                | Q(pause__isnull=True, erasure__isnull=False, feedback="", payload__isnull=True, edited_content=""),
                 name="decision_says_nothing_if_erased",
             ),
             models.UniqueConstraint(fields=["ledger", "position"], name="decision_position_once"),
+            models.CheckConstraint(
+                condition=Q(via=Via.POLICY, decided_by__isnull=True) | (~Q(via=Via.POLICY) & Q(decided_by__isnull=False)),
+                name="decision_by_nobody_only_by_policy",
+            ),
         ]
         indexes = [models.Index(fields=["decided_by", "-id"], name="decision_by_person")]  # a person's history
 
     def __str__(self) -> str:
-        return f"{self.action} by {self.decided_by}"
+        return f"{self.action} by {self.decided_by or NOBODY}"
+
+    @property
+    def name(self) -> str:
+        """The name of who decided, for people."""
+        return self.decided_by.get_full_name() or self.decided_by.get_username() if self.decided_by else NOBODY
+
+    @property
+    def who(self) -> str:
+        """The same, with the one on whose behalf it was."""
+        other = self.on_behalf_of
+        return f"{self.name} for {other.get_full_name() or other.get_username()}" if other else self.name
+
+    def signed(self) -> dict[str, Any]:
+        """What the digest is over. What came to the product later is there only where the row has it: older rows keep their digest."""
+        later = {
+            "payload": self.payload,
+            "edited_content": self.edited_content or None,
+            "on_behalf_of": self.on_behalf_of_id,
+            "votes": self.votes or None,
+            "evidence": self.evidence or None,
+            "goes_on_at": _utc(self.goes_on_at) if self.goes_on_at else None,
+            "undoes": self.undoes_id.hex if self.undoes_id else None,
+        }
+        return {
+            "pause": self.pause_id.hex if self.pause_id else None,
+            "action": self.action,
+            "feedback": self.feedback,
+            "decided_by": self.decided_by_id,
+            "decided_at": _utc(self.decided_at),
+            "via": self.via,
+            "revision": self.revision,
+            "content_digest": self.content_digest,
+            "ledger": self.ledger_id,
+            "position": self.position,
+            "previous": self.previous,
+            **{name: value for name, value in later.items() if value is not None},
+        }
 
     def compute_digest(self) -> str:
         """The digest that this row must carry; one of an erased thread cannot be computed any more (see `intact`)."""
-        sent = {} if self.payload is None else {"payload": self.payload}
-        return codec.digest(
-            codec.encode(
-                {
-                    "pause": self.pause_id.hex if self.pause_id else None,
-                    "action": self.action,
-                    "feedback": self.feedback,
-                    "decided_by": self.decided_by_id,
-                    "decided_at": self.decided_at.astimezone(dt.UTC).isoformat(),
-                    "via": self.via,
-                    "revision": self.revision,
-                    "content_digest": self.content_digest,
-                    "ledger": self.ledger_id,
-                    "position": self.position,
-                    "previous": self.previous,
-                    **sent,
-                }
-            )
-        )
+        return codec.digest(codec.encode(self.signed()))
 
     @property
     def intact(self) -> bool:
@@ -136,6 +180,117 @@ class Decision(ids.Shown, models.Model):
         if self.erasure is None:
             return self.digest == self.compute_digest()
         return self.digest in self.erasure.decisions and self.erasure.digest == self.erasure.compute_digest()
+
+
+class Vote(ids.Shown, models.Model):
+    """One person's approval where the rules ask for several. Append-only; the decision that closes the question names its digest.
+
+    A refusal or a wish for a revision decides alone and is no vote.
+    """
+
+    PREFIX = "vote"
+
+    id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    pause = models.ForeignKey(Pause, models.PROTECT, related_name="votes", db_index=False)  # the constraints below have one
+    action = models.CharField(max_length=64)
+    feedback = SealedTextField(blank=True)
+    payload = SealedJsonField(null=True)
+    edited_content = SealedTextField(blank=True)
+    voter = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    seat = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", help_text="Whose vote it is: the voter's own, or by a delegation."
+    )
+    voted_at = models.DateTimeField()
+    via = models.CharField(max_length=16, choices=Via)
+    content_digest = models.CharField(max_length=64)
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["pause", "voter"], name="vote_one_per_person"),
+            models.UniqueConstraint(fields=["pause", "seat"], name="vote_one_per_seat"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action} by {self.voter}"
+
+    def compute_digest(self) -> str:
+        """The digest that this row must carry."""
+        told = ("action", "feedback", "payload", "edited_content", "voter_id", "seat_id", "via", "content_digest")
+        facts = {name: getattr(self, name) for name in told}
+        return codec.digest(codec.encode({**facts, "pause": self.pause_id.hex, "voted_at": self.voted_at.astimezone(dt.UTC).isoformat()}))
+
+
+class DelegationQuerySet(models.QuerySet["Delegation"]):
+    def active(self, *, now: dt.datetime) -> DelegationQuerySet:
+        """Those that hold at that time; of somebody whose account is closed none does."""
+        return self.filter(starts_at__lte=now, ends_at__gt=now, from_user__is_active=True)
+
+
+class Delegation(models.Model):
+    """That somebody answers for somebody else for a time. Looked up when a question is answered, so no job has to begin or end it.
+
+    One level: what was delegated to a person is not delegated on.
+    """
+
+    from_user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="delegations_given")
+    to_user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="delegations_taken", db_index=False
+    )  # the index below
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField(help_text="Ended earlier, it ends then.")
+    reason = models.CharField(max_length=200, blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = DelegationQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=~Q(from_user=F("to_user")), name="delegation_to_another"),
+            models.CheckConstraint(condition=Q(ends_at__gte=F("starts_at")), name="delegation_ends_after_start"),
+        ]
+        indexes = [models.Index(fields=["to_user", "ends_at"], name="delegation_by_delegate")]  # who somebody stands in for, on every page
+
+    def __str__(self) -> str:
+        return f"{self.to_user} for {self.from_user}"
+
+
+class Snooze(models.Model):
+    """A person wants a question out of the own inbox until then. It moves no deadline."""
+
+    pause = models.ForeignKey(Pause, models.CASCADE, related_name="snoozes", db_index=False)  # the constraint below has one
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    until = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["pause", "person"], name="snooze_one_per_person")]
+
+    def __str__(self) -> str:
+        return f"until {self.until:%Y-%m-%d %H:%M}"
+
+
+class Anchor(models.Model):
+    """How far a ledger had come on a day: a line to be kept elsewhere, and held against the ledger later. Append-only, and chained."""
+
+    ledger = models.ForeignKey(Ledger, models.PROTECT, related_name="anchors", db_index=False)  # the constraint below has one
+    day = models.DateField(help_text="In UTC.")
+    position = models.PositiveBigIntegerField()
+    tip = models.CharField(max_length=64, help_text="Digest of the decision at that position.")
+    previous = models.CharField(max_length=64, blank=True, help_text="Digest of the ledger's anchor before.")
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["ledger", "day"], name="anchor_once_a_day")]
+
+    def __str__(self) -> str:
+        """The line to keep."""
+        return f"{self.day} {self.ledger_id} {self.position} {self.tip} {self.digest}"
+
+    def compute_digest(self) -> str:
+        """The digest that this row must carry."""
+        told = {name: getattr(self, name) for name in ("position", "tip", "previous")}
+        return codec.digest(codec.encode({**told, "ledger": self.ledger_id, "day": self.day.isoformat()}))
 
 
 class Import(models.Model):
@@ -208,6 +363,10 @@ class IdempotencyKey(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+def _utc(at: dt.datetime) -> str:
+    return at.astimezone(dt.UTC).isoformat()
 
 
 def ledger_name(team_id: int | None, owner_id: int) -> str:

@@ -23,6 +23,7 @@ PAUSE = (
     "step", "phase", "status", "question", "content", "patch_digest", "facts", "effects", "content_digest", "revision", "max_revisions",
     "ways", "labels", "required_inputs", "known", "bare", "attempts", "refined",
 )  # fmt: skip
+DECISION = ("action", "feedback", "payload", "edited_content", "via", "revision", "content_digest", "votes")
 
 
 def export(thread_id: uuid.UUID) -> Document:
@@ -79,15 +80,16 @@ def _pause(pause: Pause) -> Document:
 
 
 def _decisions(thread: Thread) -> Any:
-    return Decision.objects.filter(pause__run__thread=thread).select_related("decided_by").order_by("pk")
+    return Decision.objects.filter(pause__run__thread=thread).select_related("decided_by", "on_behalf_of").order_by("pk")
 
 
 def _decision(decision: Decision) -> Document:
     return {
         "id": decision.shown_id,
         "pause_id": ids.show(Pause.PREFIX, decision.pause_id) if decision.pause_id else None,
-        **{name: portable.opened(decision, name) for name in ("action", "feedback", "payload", "via", "revision", "content_digest")},
-        "decided_by": decision.decided_by.get_username(),
+        **{name: portable.opened(decision, name) for name in DECISION},
+        "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
+        "on_behalf_of": decision.on_behalf_of.get_username() if decision.on_behalf_of else None,
         "decided_at": decision.decided_at.isoformat(),
         "ledger": {"name": decision.ledger_id, **{name: getattr(decision, name) for name in ("position", "previous", "digest")}},
     }

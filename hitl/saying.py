@@ -14,9 +14,10 @@ from rest_framework.utils.encoders import JSONEncoder
 
 from hitl import services, threads
 from hitl.api import DecisionIn, DecisionOut
+from hitl.api_policy import voted
 from hitl.api_threads import IdField, InputIn, SaidOut
 from hitl.authentication import Caller, WithinScope, caller_of
-from hitl.models import Via
+from hitl.models import Via, Vote
 from runs.threads import Turn
 
 logger = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ def _decide(given: dict[str, Any], caller: Caller) -> Any:
     data = AnswerIn(data=given)
     data.is_valid(raise_exception=True)
     values = data.validated_data
-    decision = services.decide(
+    given_answer = services.decide(
         values["pause_id"],
         action=values["decision"],
         by=caller.user,
@@ -105,8 +106,9 @@ def _decide(given: dict[str, Any], caller: Caller) -> Any:
         feedback=values["feedback"],
         revision=values["revision"],
         payload=values["input"],
+        edited_content=values["edited_content"],
     )
-    return DecisionOut(decision).data
+    return voted(given_answer).data if isinstance(given_answer, Vote) else DecisionOut(given_answer).data
 
 
 def _input(given: dict[str, Any], caller: Caller, place: Place) -> Any:

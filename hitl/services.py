@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.formats import date_format
 
@@ -16,16 +18,20 @@ from checkpoints import codec, log, redaction
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
-from hitl.models import Decision, Ledger, Via, ledger_name
+from hitl import evidence, policy, sight, voting
+from hitl.models import Decision, Ledger, Via, Vote, ledger_name
+from hitl.policy import Standing
 from runs import services as runs
 from runs.engine.facts import asked
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.services import PauseClosed
-from runs.states import LIVE, PauseStatus
+from runs.states import LIVE, FailureCode, PauseStatus
+from runs.taking_back import goes_on_at
 from runs.workflows import schemas
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
 MAX_FEEDBACK = 20_000
+MAX_EDITED = 200_000
 REFINED = 4_000
 """Characters that are kept of what was wrong with an answer."""
 PAST = {APPROVE: "approved", REVISE: "sent back for revision", CANCEL: "cancelled"}
@@ -101,57 +107,63 @@ def decide(
     revision: int | None = None,
     payload: Any = None,
     update: Mapping[str, Any] | None = None,
-) -> Decision:
-    """Record a person's answer and let the run act on it.
+    edited_content: str | None = None,
+) -> Decision | Vote:
+    """Record a person's answer and let the run act on it; or, where the rules ask for more approvals than this one, record the vote.
 
     Args:
         action: `approve`, `revise` (needs `feedback`), `cancel`, or one of the pause's own answers.
         revision: the revision that was looked at; None where the door addresses the open question itself.
         payload: the data that the pause asks for (`required_inputs`); it joins the state by the workflow's reducers.
         update: joins the state too, unasked: the input of a run that was interrupted.
+        edited_content: the content as it is approved; None for as it was shown.
     Raises:
         NotFound: no such pause for this person.
         AnswerInvalid: nothing decided, the pause stays open. Of a payload that does not fit, the pause keeps what was wrong.
         RevisionMismatch: the content changed; nothing written.
         AlreadyAnswered: another answer won, and is named; nothing written.
+        policy.Refused: the rules are against it, for this person or at the moment; nothing written.
     """
     pause = next(iter(_by_id.get(by, pause_id)), None)
-    if pause is None:
+    guest = None if pause else sight.pause(Pause.objects.answerable(), pause_id, by=by)
+    found = pause or guest
+    if found is None:
         raise NotFound("There is no such question.")
-    return _decide(pause, action=action, by=by, via=via, feedback=feedback, revision=revision, payload=payload, update=update)
+    answer = voting.Answer(action, via, feedback.strip(), revision, payload, update, edited_content)
+    return _decide(found, answer, Standing(found, by, takes_part=pause is not None))
 
 
-def _decide(
-    pause: Pause,
-    *,
-    action: str,
-    by: User,
-    via: Via,
-    feedback: str,
-    revision: int | None,
-    payload: Any,
-    update: Mapping[str, Any] | None = None,
-) -> Decision:
+def _decide(pause: Pause, answer: voting.Answer, standing: Standing) -> Decision | Vote:
     """`decide` on a pause that was looked up for that person, `answerable`."""
-    if pause.status != PauseStatus.OPEN:
-        raise AlreadyAnswered(pause, _decision_of(pause))
-    if revision is not None and revision != pause.revision:
-        raise RevisionMismatch(pause, seen=revision)
-    feedback = feedback.strip()
-    _check(pause, action, feedback)
-    _check_payload(pause, action, payload, by=by)
+    check_open(pause)
+    if answer.revision is not None and answer.revision != pause.revision:
+        raise RevisionMismatch(pause, seen=answer.revision)
+    _check(pause, answer.action, answer.feedback)
+    seat = standing.seat_for(answer.action)
+    if standing.votes and policy.approves(answer.action):
+        answer = voting.confirming(pause, answer, standing.votes[0])
+    answer = replace(answer, edited_content=_check_edit(pause, answer))
+    _check_payload(pause, answer.action, answer.payload, by=standing.by)
     try:
-        return _record(pause, action=action, by=by, via=via, feedback=feedback, payload=payload, update=update)
+        return _record(pause, answer, by=standing.by, seat=seat)
     except (codec.NotJson, MergeFailed) as error:
         raise AnswerInvalid({"input": [str(error)]}) from error
     except AlreadyAnswered:
         raise
     except PauseClosed as lost:
         pause.refresh_from_db()
+        Standing(pause, standing.by).check_claim()  # still open, but claimed at this very moment
         raise AlreadyAnswered(pause, _decision_of(pause)) from lost
 
 
+def check_open(pause: Pause) -> None:
+    """Raise AlreadyAnswered where a question is closed."""
+    if pause.status != PauseStatus.OPEN:
+        raise AlreadyAnswered(pause, _decision_of(pause))
+
+
 def _check(pause: Pause, action: str, feedback: str) -> None:
+    """Raise AnswerInvalid where an answer is none of the question's, or its words are missing or cannot be kept."""
     if action != CANCEL and action not in pause.ways:
         known = ", ".join([*pause.ways, CANCEL])
         raise AnswerInvalid({"decision": [f"{action[:60]!r} is no answer here. Answers are: {known}."]}, code="unknown_answer")
@@ -161,10 +173,30 @@ def _check(pause: Pause, action: str, feedback: str) -> None:
         raise AnswerInvalid({"feedback": ["The feedback holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."]})
     if action == REVISE and not feedback:
         raise AnswerInvalid({"feedback": ["Say what should change: a revision needs feedback."]}, code="feedback_required")
+    if action in pause.review.get("reason_required", []) and not feedback:
+        raise AnswerInvalid({"feedback": ["Say why: the rules of this step ask for a reason with this answer."]}, code="reason_required")
     if action == REVISE and not pause.may_revise:
         raise AnswerInvalid(
             {"decision": [f"This was sent back {pause.max_revisions} times already. Approve it or cancel."]}, code="revisions_exhausted"
         )
+
+
+def _check_edit(pause: Pause, answer: voting.Answer) -> str | None:
+    """The edited content as it is kept, None where it reads as it was shown; raises AnswerInvalid where it cannot be taken."""
+    if answer.edited_content is None:
+        return None
+    if not pause.review.get("edits") or not policy.approves(answer.action):
+        words = "The content of this question is answered as it is: this answer takes no edited text."
+        raise AnswerInvalid({"edited_content": [words]}, code="edits_not_allowed")
+    text = answer.edited_content.replace("\r\n", "\n").strip("\n")
+    fault = "" if text.strip() else "The edited text is empty. Cancel, or send it back, where nothing of it should stay."
+    if len(text) > MAX_EDITED:
+        fault = f"The edited text may have up to {MAX_EDITED} characters; this has {len(text)}."
+    elif text != codec.readable(text):
+        fault = "The edited text holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."
+    if fault:
+        raise AnswerInvalid({"edited_content": [fault]}, code="edit_invalid")
+    return None if text == pause.content.strip("\n") else text
 
 
 def _check_payload(pause: Pause, action: str, payload: Any, *, by: User) -> None:
@@ -193,42 +225,83 @@ def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: User) -> 
 
 
 @transaction.atomic(durable=True)
-def _record(
-    pause: Pause, *, action: str, by: User, via: Via, feedback: str, payload: Mapping[str, Any] | None, update: Mapping[str, Any] | None
+def decide_by_policy(pause: Pause, *, action: str, words: str, at: dt.datetime) -> Decision:
+    """Record what the rules of a question, `answerable`, say of it at its deadline, and let the run act on it. It is nobody's vote.
+
+    Raises PauseClosed where it was answered, or its deadline moved, since it was read; what `_close` raises else.
+    """
+    answer = voting.Answer(action, Via.POLICY, words, None, None, None, None)
+    return _close(pause, answer, by=None, seat=None, votes=[], at=at, while_=Q(deadline_at=pause.deadline_at, stage=pause.stage))
+
+
+@transaction.atomic(durable=True)
+def _record(pause: Pause, answer: voting.Answer, *, by: User, seat: User) -> Decision | Vote:
+    """Close the question with a person's answer. A vote after which others are missing stays alone."""
+    votes: list[Vote] = []
+    if policy.quorum(pause) > 1:
+        vote, votes = voting.cast(pause, answer, by=by, seat=seat)
+        if vote is not None and len(votes) < policy.quorum(pause):
+            return vote
+    now = timezone.now()
+    return _close(pause, answer, by=by, seat=seat, votes=votes, at=now, while_=policy.free_for(by, now=now))
+
+
+def _close(
+    pause: Pause, answer: voting.Answer, *, by: User | None, seat: User | None, votes: list[Vote], at: dt.datetime, while_: Q
 ) -> Decision:
-    """Close the pause, write the decision and move the run: all of it or nothing."""
-    runs.close_pause(pause, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED)
+    """Close the pause, write the decision and move the run. Call inside a transaction; `while_` is as for `close_pause`."""
+    action, payload = answer.action, answer.payload
+    runs.close_pause(pause, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED, at=at, while_=while_)
     decision = Decision(
         pause=pause,
         action=action,
-        feedback=feedback,
+        feedback=answer.feedback,
         payload=None if payload is None else redaction.redact(dict(payload)),
+        edited_content=answer.edited_content or "",
         decided_by=by,
-        decided_at=timezone.now(),
-        via=via,
+        on_behalf_of=None if seat == by else seat,
+        votes=[vote.digest for vote in votes],
+        decided_at=at,
+        goes_on_at=goes_on_at(pause, action, now=at),
+        via=answer.via,
         revision=pause.revision,
         content_digest=pause.content_digest,
     )
-    name = by.get_full_name() or by.get_username()
-    answer = {
+    name = decision.name
+    told = {
         "decision_id": decision.shown_id,
         "decision": action,
-        "feedback": feedback,
+        "feedback": answer.feedback,
         "by": name,
-        "via": via,
+        **({"on_behalf_of": policy.name_of(seat)} if seat and seat != by else {}),
+        **({"edited": True} if decision.edited_content else {}),
+        **({"votes": len(votes)} if votes else {}),
+        "via": answer.via,
         "revision": pause.revision,
     }
     if action == CANCEL:
-        runs.cancel_paused(pause, by=name, answer=answer)
+        code = FailureCode.CANCELLED_BY_USER if by else FailureCode.CANCELLED_BY_POLICY
+        runs.cancel_paused(pause, by=name, answer=told, code=code)
     else:
-        runs.resume(pause, action=action, by=name, feedback=feedback, answer=answer, update=update if payload is None else payload)
-    _append(decision)
+        brought = answer.update if payload is None else payload
+        runs.resume(
+            pause,
+            action=action,
+            by=name,
+            feedback=answer.feedback,
+            answer=told,
+            update=brought,
+            edited=decision.edited_content,
+            at=decision.goes_on_at,
+        )
+    append(decision)
     return decision
 
 
-def _append(decision: Decision) -> None:
+def append(decision: Decision) -> None:
     """Add a decision to its ledger. Call inside a transaction, at its end: the ledger's row stays locked until the commit."""
     assert decision.pause is not None  # it is being answered
+    decision.evidence = evidence.keep(decision.pause)
     thread = decision.pause.run.thread
     name = ledger_name(thread.team_id, thread.owner_id)
     taken = _take_place(name)
@@ -277,40 +350,46 @@ def answer_order(
     revision: int | None = None,
     payload: Any = None,
     pause_id: str | None = None,
-) -> Decision:
+    edited_content: str | None = None,
+) -> Decision | Vote:
     """Answer the open question of a work order.
 
     Raises what `decide` raises, NotPaused where nothing is asked, RevisionMismatch where `pause_id` names another question,
     SeveralQuestions where it names none and child runs ask more than one.
     """
     pauses = sorted(_open_of_order.get(by, order_id), key=lambda pause: pause.pk)
+    takes_part = bool(pauses)
+    pauses = pauses or sight.open_of_order(order_id, by=by)
     if len(pauses) > 1 and pause_id is None:
         raise SeveralQuestions(pauses)
     if not pauses:
-        raise _nothing_to_answer(find_order(order_id, by=by), pause_id)
+        raise _nothing_to_answer(look_at_order(order_id, by=by), pause_id)
     pause = next((one for one in pauses if one.shown_id == pause_id), pauses[0])
     if pause_id is not None and pause_id != pause.shown_id:
         raise RevisionMismatch(pause)
-    return _decide(pause, action=action, by=by, via=via, feedback=feedback, revision=revision, payload=payload)
+    answer = voting.Answer(action, via, feedback.strip(), revision, payload, None, edited_content)
+    return _decide(pause, answer, Standing(pause, by, takes_part=takes_part))
 
 
 def _nothing_to_answer(order: WorkOrder, pause_id: str | None) -> Exception:
     """What is said to who answers an order that asks nothing: that its last question was answered, where it had one."""
     last = Pause.objects.filter(run__work_order=order.pk).shown().order_by("-id").first()
-    if last is not None and (pause_id is None or pause_id == last.shown_id) and (decision := _decision_of(last)):
-        return AlreadyAnswered(last, decision)
+    if last is not None and (pause_id is None or pause_id == last.shown_id):
+        decision = _decision_of(last)
+        if decision or last.status == PauseStatus.EXPIRED:
+            return AlreadyAnswered(last, decision)
     return NotPaused("This work order waits for nobody at the moment, so nothing was decided.")
 
 
-def cancel_order(order_id: uuid.UUID, *, by: User, via: Via) -> None:
+def cancel_order(order_id: uuid.UUID, *, by: User, via: Via, reason: str = "") -> None:
     """End a work order wherever it stands: waiting for a person, for a worker, or being worked on.
 
-    Raises NotFound, RunEnded, or AlreadyAnswered where an answer came first.
+    Raises NotFound, RunEnded, AlreadyAnswered where an answer came first, and what else `decide` raises where it waits for one.
     """
     order = find_order(order_id, by=by)
     own = next((pause for pause in open_pauses(order) if pause.run_id == order.latest_run_id), None)
     if own is not None:
-        decide(own.pk, action=CANCEL, by=by, via=via)
+        decide(own.pk, action=CANCEL, by=by, via=via, feedback=reason)
     else:
         runs.cancel(order.pk, by=by)
 
@@ -337,6 +416,16 @@ def find_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:
     return order
 
 
+def look_at_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:
+    """A work order that this person may see, or is asked on; raises NotFound."""
+    order = WorkOrder.objects.visible_to(by).shown().filter(pk=order_id).first()
+    if order is None and (asked := WorkOrder.objects.shown().filter(pk=order_id).first()) and sight.is_asked(asked.thread_id, by=by):
+        return asked
+    if order is None:
+        raise NotFound("There is no such work order.")
+    return order
+
+
 def open_pauses(order: WorkOrder) -> list[Pause]:
     """The open questions of a work order, oldest first: its run's own, or those of its child runs."""
     if order.latest_run is None or order.latest_run.status not in LIVE:
@@ -350,13 +439,17 @@ def open_pause(order: WorkOrder) -> Pause | None:
 
 
 def _decision_of(pause: Pause) -> Decision | None:
-    return Decision.objects.select_related("decided_by").filter(pause=pause).first()
+    return Decision.objects.select_related("decided_by", "on_behalf_of").filter(pause=pause, undoes=None).first()
 
 
 def _who_won(pause: Pause, decision: Decision | None) -> str:
+    if pause.status == PauseStatus.EXPIRED and pause.closed_at is not None:
+        return f"It expired at {_told(pause.closed_at)}: nobody had answered in time. Your answer was not recorded."
     if decision is None:
         return f"This question is closed ({pause.get_status_display().lower()}), so your answer was not recorded."
-    person = decision.decided_by.get_full_name() or decision.decided_by.get_username()
-    at = date_format(timezone.localtime(decision.decided_at), "j M Y, H:i:s")
     done = PAST.get(decision.action, f"answered with “{pause.labels.get(decision.action, decision.action)}”")
-    return f"Already {done} by {person} at {at}. Your answer was not recorded; nothing ran twice."
+    return f"Already {done} by {decision.who} at {_told(decision.decided_at)}. Your answer was not recorded; nothing ran twice."
+
+
+def _told(at: dt.datetime) -> str:
+    return date_format(timezone.localtime(at), "j M Y, H:i:s")

@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from checkpoints import log
 from checkpoints.models import Checkpoint, Thread
-from hitl.models import Decision, Via
+from hitl import sight
+from hitl.models import Decision, Via, Vote
 from hitl.services import AnswerInvalid, NotFound, NotPaused, SeveralQuestions, decide
 from runs import services as runs
 from runs import threads
@@ -38,7 +39,8 @@ class Said:
     run: Run
     """The run to follow."""
     how: str
-    """`started` a run, `resumed` one, `answered` its question with `decision`, `asked` that again, or `following` one at work."""
+    """`started` a run, `resumed` one, `answered` its question with `decision`, `voted` where others must approve too, `asked` that again,
+    or `following` one at work."""
     decision: Decision | None = None
     offer: Mapping[str, str] | None = None
     """A run that failed within 30 minutes and could be resumed instead (S0-77)."""
@@ -55,12 +57,14 @@ def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via, auto_resume_pen
     Raises:
         NotFound, and what `decide` and `runs.threads.invoke` raise.
     """
-    _find(thread_id, by)
+    if not sight.sees(thread_id, by=by):
+        raise NotFound("There is no such thread.")
     pauses = _open_on(thread_id)
     if len(pauses) > 1 and auto_resume_pending and not turn.manual:
         raise SeveralQuestions(pauses)
     if pauses and auto_resume_pending and not turn.manual:
         return answer(pauses[0], turn.input, by=by, via=via)
+    _find(thread_id, by)  # who is only asked begins nothing
     place = threads.place_of(thread_id)
     found = threads.offer(place, now=timezone.now()) if turn.input is not None and not turn.manual else None
     run = threads.invoke(thread_id, turn, by=by)
@@ -84,6 +88,8 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
             raise AnswerInvalid({"input": [f"Only APPROVE or REJECT can be answered here, not {text[:60]!r}."]}, code="unknown_answer")
         answered = given if action == ANSWER else None  # the steps that follow read it as any input
         decision = decide(pause.pk, action=action, by=by, via=via, feedback="" if text in WORDS else text, update=answered)
+    if isinstance(decision, Vote):
+        return Said(run=_fresh(pause.run_id), how="voted")
     return Said(run=_fresh(pause.run_id), how="answered", decision=decision)
 
 
@@ -96,9 +102,9 @@ def ask_again(pause: Pause) -> Said:
 
 def input_to(run_id: uuid.UUID, given: Mapping[str, Any], *, by: User, via: Via) -> Said:
     """Answer the question that a run waits with (S0-10). Raises NotPaused where it waits with none, and what `decide` raises."""
-    run = find_run(run_id, by=by)
-    pause = Pause.objects.open().shown().filter(run=run).first()
-    if pause is None:
+    pause = Pause.objects.open().shown().filter(run=run_id).first()
+    if pause is None or sight.pause(Pause.objects.all(), pause.pk, by=by) is None:
+        find_run(run_id, by=by)
         raise NotPaused("This run waits for nobody at the moment, so the input was not taken.")
     return answer(pause, given, by=by, via=via)
 

@@ -2,11 +2,12 @@
 
 from django.urls import path
 
-from hitl.views import checkpoints, inbox, orders, pauses, threads
+from hitl.views import bulk, checkpoints, decisions, delegations, inbox, orders, pauses, threads
 
 app_name = "hitl"
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
+    path("several", bulk.several, name="bulk"),
     path("work-orders/", orders.order_list, name="orders"),
     path("work-orders/new", orders.order_new, name="order_new"),
     path("work-orders/<wo:order_id>/", orders.order, name="order"),
@@ -23,8 +24,17 @@ urlpatterns = [
     path("checkpoints/compare", checkpoints.compare, name="compare"),
     path("checkpoints/<ckpt:checkpoint_id>/", checkpoints.checkpoint, name="checkpoint"),
     path("checkpoints/<ckpt:checkpoint_id>/resume", checkpoints.checkpoint_resume, name="checkpoint_resume"),
+    path("decisions/<dec:decision_id>/", decisions.receipt, name="receipt"),
+    path("decisions/<dec:decision_id>/undo", decisions.undo, name="undo"),
     path("pauses/<pse:pause_id>/decide", pauses.decide, name="decide"),
+    path("pauses/<pse:pause_id>/claim", pauses.claim, name="claim"),
+    path("pauses/<pse:pause_id>/release", pauses.release, name="release"),
+    path("pauses/<pse:pause_id>/edits", pauses.pause_edits, name="pause_edits"),
+    path("delegations/", delegations.delegation_list, name="delegations"),
+    path("delegations/<int:delegation_id>/end", delegations.delegation_end, name="delegation_end"),
     path("pauses/<pse:pause_id>/cancel", pauses.pause_cancel, name="pause_cancel"),
+    path("pauses/<pse:pause_id>/extend", pauses.pause_extend, name="pause_extend"),
+    path("pauses/<pse:pause_id>/snooze", pauses.pause_snooze, name="pause_snooze"),
     path("pauses/<pse:pause_id>/changes", pauses.pause_changes, name="pause_changes"),
     path("pauses/<pse:pause_id>/patch", pauses.pause_patch, name="pause_patch"),
 ]

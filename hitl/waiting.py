@@ -10,7 +10,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from runs.models import Pause
+from hitl import postponing
 
 QUIET = 0.25
 """Seconds between two counts for one person: a burst of questions is one change."""
@@ -25,7 +25,7 @@ Signature = tuple[int, uuid.UUID | None]
 
 def signature(user: User) -> Signature:
     """The badge's own queryset (F9)."""
-    mine = Pause.objects.waiting_for(user)
+    mine = postponing.inbox(user)
     return mine.count(), mine.order_by("-pk").values_list("pk", flat=True).first()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints import sealing
+from runs.workflows import calendars as reading
 
 
 def text(name: str, default: str = "") -> str:
@@ -35,6 +37,21 @@ def number(name: str, default: float, *, low: float = 0) -> float:
 
 def items(name: str, default: str = "", separator: str = ",") -> list[str]:
     return [item.strip() for item in os.environ.get(name, default).split(separator) if item.strip()]
+
+
+def calendars(name: str, shipped: dict[str, Any]) -> dict[str, Any]:
+    """Hours of work by name, from a JSON object; those that it does not name are the shipped ones."""
+    try:
+        given = json.loads(text(name, "{}"))
+        found = {**shipped, **given}
+    except (ValueError, TypeError) as error:
+        raise ImproperlyConfigured(f"{name} is no JSON object: {error}") from error
+    for calendar, hours in found.items():
+        try:
+            reading.read(hours)
+        except reading.CalendarInvalid as error:
+            raise ImproperlyConfigured(f"{name}, calendar {calendar!r}: {error}") from error
+    return found
 
 
 def encryption_keys(name: str) -> list[str]:

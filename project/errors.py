@@ -13,13 +13,18 @@ from checkpoints.differences import DifferentThreads, NothingBefore
 from checkpoints.portable import DocumentTooLarge, ImportRefused
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
-from hitl import revisions, services
+from hitl import policy, postponing, revisions, services
+from hitl.api_ledger import FormatUnknown
+from hitl.bulk import BulkInvalid
+from hitl.delegations import DelegationRefused
 from hitl.erasure import CannotErase
+from hitl.undoing import NotYours
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.forks import NothingToFork, ReasonMissing
 from runs.services import InputInvalid, OrdersStopped, PauseClosed, RepositoryNotFound
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
+from runs.taking_back import TooLate
 from runs.threads import NothingToResume, ThreadBusy
 
 STATUS: dict[type[Exception], int] = {
@@ -32,10 +37,17 @@ STATUS: dict[type[Exception], int] = {
     DifferentThreads: 409,
     NothingBefore: 409,
     services.AlreadyAnswered: 409,
+    policy.NotAllowed: 403,
+    policy.NotNow: 409,
+    DelegationRefused: 422,
     PauseClosed: 409,
     services.RevisionMismatch: 409,
     services.NotPaused: 409,
     services.SeveralQuestions: 409,
+    postponing.NoDeadline: 409,
+    postponing.DeadlineMoved: 409,
+    postponing.NotAnswerer: 403,
+    postponing.PostponingInvalid: 422,
     ThreadBusy: 409,
     NothingToResume: 409,
     MergeFailed: 422,
@@ -49,6 +61,10 @@ STATUS: dict[type[Exception], int] = {
     ImportRefused: 422,
     DocumentTooLarge: 413,
     CannotErase: 409,
+    TooLate: 409,
+    NotYours: 403,
+    FormatUnknown: 400,
+    BulkInvalid: 422,
     StoreUnavailable: 503,
 }
 
@@ -78,7 +94,7 @@ def problem(status: int, code: str, detail: str, **extra: Any) -> Response:
 
 def _extra(error: Exception) -> dict[str, Any]:
     match error:
-        case services.AnswerInvalid() | InputInvalid() | TemplateInvalid():
+        case services.AnswerInvalid() | InputInvalid() | TemplateInvalid() | postponing.PostponingInvalid():
             return {"errors": error.errors}
         case services.SeveralQuestions():
             return {"pause_ids": [pause.shown_id for pause in error.pauses]}
@@ -90,9 +106,11 @@ def _extra(error: Exception) -> dict[str, Any]:
         case services.AlreadyAnswered(decision=decision) if decision is not None:
             return {
                 "decision": decision.action,
-                "decided_by": decision.decided_by.get_username(),
+                "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
                 "decided_at": decision.decided_at.isoformat(),
             }
+        case services.AlreadyAnswered(pause=pause) if pause.closed_at is not None:
+            return {"state": pause.status, "closed_at": pause.closed_at.isoformat()}
     return {}
 
 

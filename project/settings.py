@@ -32,6 +32,8 @@ WAYSTATION_COMMAND_SECONDS = env.number("WAYSTATION_COMMAND_SECONDS", 900, low=1
 WAYSTATION_LEASE_SECONDS = env.number("WAYSTATION_LEASE_SECONDS", 15, low=0.5)
 """A worker that has not renewed its lease for so long is lost; renewed three times in that time."""
 WAYSTATION_LOST_ATTEMPTS = int(env.number("WAYSTATION_LOST_ATTEMPTS", 5, low=1))
+WAYSTATION_CLAIM_SECONDS = env.number("WAYSTATION_CLAIM_SECONDS", 900, low=1)
+"""How long somebody who claims a question keeps others from answering it."""
 WAYSTATION_SLICE_SECONDS = env.number("WAYSTATION_SLICE_SECONDS", 10)
 """How long one task may take steps of one run before others get their turn."""
 WAYSTATION_PATIENCE_SECONDS = env.number("WAYSTATION_PATIENCE_SECONDS", 5)
@@ -56,6 +58,12 @@ WAYSTATION_KEEP_HOURS = env.number("WAYSTATION_KEEP_HOURS", 24)
 """How often what is old is dropped; 0 is never but by `manage.py prune`."""
 WAYSTATION_RUN_BYTES = int(env.number("WAYSTATION_RUN_BYTES", 1_000_000_000))
 """What one run may write in checkpoints before it is stopped; 0 is any amount. A template's `size_budget` may say otherwise."""
+WAYSTATION_CALENDARS = env.calendars(
+    "WAYSTATION_CALENDARS", {"business": {"days": ["mon", "tue", "wed", "thu", "fri"], "hours": ["09:00", "17:00"]}}
+)
+"""Hours of work by name, which deadlines may be counted in (`runs.workflows.calendars.read`)."""
+WAYSTATION_EXTEND = env.number("WAYSTATION_EXTEND", 1)
+"""How far people may move a deadline: so many times as long as the question was given at first; 0 is not at all."""
 WAYSTATION_SWEEP_SECONDS = env.number("WAYSTATION_SWEEP_SECONDS", 5, low=0.5)
 
 
@@ -213,8 +221,12 @@ CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5.0
 CELERY_TASK_DEFAULT_QUEUE = "steps"
 CELERY_TASK_QUEUES = [Queue(name, Exchange(name), routing_key=name) for name in ("control", "steps", "agents")]
 """`control` is the sweep's; a template's step says `steps` or `agents`, which is for those that take minutes."""
-CELERY_TASK_ROUTES = {"runs.tasks.sweep": {"queue": "control"}}
-CELERY_BEAT_SCHEDULE = {"sweep": {"task": "runs.tasks.sweep", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}}}
+CELERY_TASK_ROUTES = {"runs.tasks.sweep": {"queue": "control"}, "hitl.tasks.*": {"queue": "control"}}
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {"task": "runs.tasks.sweep", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
+    "deadlines": {"task": "hitl.tasks.fire_deadlines", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
+    "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": 300.0, "options": {"expires": 120}},
+}
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["hitl.authentication.BearerAuthentication", "rest_framework.authentication.SessionAuthentication"],

@@ -331,13 +331,13 @@ class PauseRows(ConfirmedAdmin):
     sealed: ClassVar[dict[str, str]] = {
         "question": "question", "content_text": "content", "facts_json": "facts", "effects_json": "effects", "patch_text": "",
     }  # fmt: skip
-    list_display = ("shown", "question", "order_link", "status_label", "step", "revision", "opened_at", "closed_at")
+    list_display = ("shown", "question", "order_link", "status_label", "step", "revision", "opened_at", "deadline_at", "closed_at")
     list_filter = ("status",)
     list_select_related = ("run__thread",)
     fields = (
         "shown", "question", "status", "revision", "max_revisions", "order_link", "run_link", "checkpoint_link", "step", "phase",
         "content_text", "facts_json", "effects_json", "ways_json", "labels_json", "patch_text", "content_digest", "decision_link",
-        "opened_at", "closed_at",
+        "opened_at", "deadline_at", "extendable_until", "next_at", "reminded", "stage", "closed_at",
     )  # fmt: skip
 
     @display(description="status", label=PAUSE_COLOURS)

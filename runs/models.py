@@ -14,7 +14,8 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
+from django.utils import timezone
 
 from checkpoints import ids, sealing
 from checkpoints.fields import SealedTextField
@@ -98,7 +99,7 @@ class Template(models.Model):
         return PROMISES[self.frequency]
 
 
-OWN_REDUCERS = {"decided": "merge", "gathered": "merge"}
+OWN_REDUCERS = {"decided": "merge", "decided_content": "merge", "gathered": "merge"}
 """Of the keys that the engine itself writes: what child runs decided at the same time joins."""
 
 
@@ -327,8 +328,18 @@ class Run(ids.Shown, models.Model):
     interrupt_after = JsonTextField(default=list, help_text="Steps after which this run asks.")
     forked_from = models.ForeignKey(Checkpoint, models.PROTECT, null=True, related_name="+", help_text="Where a fork began.")
     reason = SealedTextField(blank=True, help_text="Why it was forked.")
+    started_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        related_name="+",
+        db_index=False,
+        help_text="Who asked for it; a retry asks for nothing new.",
+    )
     error = SealedTextField(blank=True)
-    failure_code = models.CharField(max_length=64, blank=True, help_text="cancelled_by_user, step_error, incident, or the step's own.")
+    failure_code = models.CharField(
+        max_length=64, blank=True, help_text="cancelled_by_user, expired, step_error, incident, or the step's own."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
@@ -374,6 +385,40 @@ class Run(ids.Shown, models.Model):
         return Definition.known(self.definition_id)
 
 
+class Panel(models.Model):
+    """Who answers, as a step's `review` rules have it: kept under the digest of that part, so that a person's questions are in an index."""
+
+    digest = models.CharField(primary_key=True, max_length=64)
+    open_to_all = models.BooleanField(help_text="The rules name no reviewers: whoever takes part in the thread answers.")
+    self_approval = models.BooleanField(help_text="Whether who asked for the work may approve it.")
+    quorum = models.PositiveSmallIntegerField(help_text="How many different people must approve.")
+
+    def __str__(self) -> str:
+        return self.digest[:12]
+
+
+class PanelMember(models.Model):
+    """One name of a panel: a person's or a group's, from a stage of the escalation on."""
+
+    panel = models.ForeignKey(Panel, models.PROTECT, related_name="members", db_index=False)  # the constraint below has one
+    stage = models.PositiveSmallIntegerField(help_text="0 from the beginning, else that many stages must have been reached.")
+    username = models.CharField(max_length=150, blank=True)
+    group = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["panel", "stage", "username", "group"], name="panel_member_once"),
+            models.CheckConstraint(condition=Q(username="") ^ Q(group=""), name="panel_member_is_person_or_group"),
+        ]
+        indexes = [  # which panels name somebody
+            models.Index(fields=["username"], condition=~Q(username=""), name="panel_by_username"),
+            models.Index(fields=["group"], condition=~Q(group=""), name="panel_by_group"),
+        ]
+
+    def __str__(self) -> str:
+        return self.username or self.group
+
+
 class PauseQuerySet(models.QuerySet["Pause"]):
     def open(self) -> PauseQuerySet:
         return self.filter(status=PauseStatus.OPEN)
@@ -385,11 +430,14 @@ class PauseQuerySet(models.QuerySet["Pause"]):
     def visible_to(self, user: Person) -> PauseQuerySet:
         return self.filter(run__thread__in=Thread.objects.visible_to(user))
 
-    def waiting_for(self, user: Person) -> PauseQuerySet:
-        """The open questions that a person may answer: the inbox."""
-        if user.is_active and getattr(user, "is_superuser", False):
-            return self.open()
-        return self.open().filter(run__thread__in=Thread.objects.of(user))
+    def naming(self, username: str, groups: Any) -> PauseQuerySet:
+        """The questions whose rules name a person or one of these groups, with the stages that were reached. May give one twice."""
+        named = Q(panel__members__username=username) | Q(panel__members__group__in=groups)
+        return self.filter(named, panel__members__stage__lte=models.F("stage"))
+
+    def due(self, *, now: dt.datetime) -> PauseQuerySet:
+        """Open questions whose rules act by now, those that have waited longest first."""
+        return self.open().filter(next_at__lte=now).order_by("next_at", "pk")
 
     def answerable(self) -> PauseQuerySet:
         """With all that an answer needs, in one query."""
@@ -427,6 +475,17 @@ class Pause(ids.Shown, models.Model):
     refined = SealedTextField(blank=True, help_text="What was wrong with the last of them, in words.")
     review = JsonTextField(default=dict, help_text="The step's rules on who answers, by when and how: `runs.workflows.review`.")
     stage = models.PositiveSmallIntegerField(default=0, help_text="How many stages of the escalation have been reached.")
+    panel = models.ForeignKey(
+        Panel, models.PROTECT, null=True, related_name="pauses", db_index=False, help_text="Who answers by these rules; null for the usual."
+    )
+    approvals = models.PositiveSmallIntegerField(default=0, help_text="Votes for going on, where the rules ask for several.")
+    claimed_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False)
+    claimed_until = models.DateTimeField(null=True, help_text="A claim past this time is none.")
+    deadline_at = models.DateTimeField(null=True, help_text="When its rules answer it, where nobody has by then.")
+    extendable_until = models.DateTimeField(null=True, help_text="How far people may move the deadline.")
+    times = JsonTextField(default=dict, help_text="When those who may answer are reminded, and when further people are asked: `runs.due`.")
+    reminded = models.PositiveSmallIntegerField(default=0, help_text="How many of the reminders have passed.")
+    next_at = models.DateTimeField(null=True, help_text="When the sweep looks at it next.")
     ways = JsonTextField(help_text="Answer → the step it leads to.")
     labels = JsonTextField(default=dict)
     opened_at = models.DateTimeField()
@@ -442,14 +501,41 @@ class Pause(ids.Shown, models.Model):
                 name="pause_closed_at_if_closed",
             ),
             models.CheckConstraint(condition=Q(revision__gte=1), name="pause_revision_from_one"),
+            models.CheckConstraint(
+                condition=Q(claimed_by__isnull=True, claimed_until__isnull=True) | Q(claimed_by__isnull=False, claimed_until__isnull=False),
+                name="pause_claim_is_whole",
+            ),
+            models.CheckConstraint(
+                condition=Q(deadline_at__isnull=True) | Q(extendable_until__isnull=False, deadline_at__lte=F("extendable_until")),
+                name="pause_deadline_within_reach",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status=PauseStatus.EXPIRED) | Q(deadline_at__isnull=False, closed_at__gte=F("deadline_at")),
+                name="pause_expired_not_early",
+            ),
         ]
         indexes = [
             models.Index(fields=["-id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_age"),  # the inbox
+            models.Index(  # what the sweep for deadlines reads, and all that it reads
+                fields=["next_at"], condition=Q(status=PauseStatus.OPEN, next_at__isnull=False), name="pause_open_by_next"
+            ),
+            models.Index(fields=["-closed_at"], condition=Q(status=PauseStatus.EXPIRED), name="pause_expired_by_age"),  # histories
             models.Index(fields=["run", "-id"], name="pause_by_run"),  # history of one run
+            models.Index(fields=["panel", "-id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_panel"),  # the inbox, by name
         ]
 
     def __str__(self) -> str:
         return self.shown_id if sealing.in_use() else str(self.question)  # what is encrypted at rest is in no heading and no log line
+
+    @property
+    def overdue(self) -> bool:
+        """Whether its deadline has passed, and the sweep is yet to come."""
+        return self.deadline_at is not None and self.deadline_at <= timezone.now()
+
+    @property
+    def timing(self) -> dict[str, Any]:
+        """Where it stands in time, as `runs.due` takes it."""
+        return {name: getattr(self, name) for name in ("times", "reminded", "stage", "deadline_at")}
 
     @property
     def may_revise(self) -> bool:

@@ -12,6 +12,7 @@ from jsonschema.exceptions import SchemaError
 from checkpoints.reducers import REDUCERS
 from runs.frequency import Frequency
 from runs.workflows import review, schemas
+from runs.workflows.calendars import Calendar, read
 from runs.workflows.sequence import Retry
 
 SCHEMA = {
@@ -61,6 +62,7 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
         named["required_inputs"] = _wanted(named["required_inputs"])
     if named.get("review"):
         named["review"] = _reviewed(named["review"])
+        _check_silence(named)
     if "retry" in named:
         named["retry"] = _retry(named["retry"])
     return named
@@ -81,9 +83,19 @@ def _wanted(schema: Any) -> dict[str, Any]:
 
 def _reviewed(rules: Any) -> review.Review:
     try:
-        return review.check(rules)
+        return review.check(rules, calendars())
     except review.ReviewInvalid as error:
         raise PolicyInvalid(f"review.{error.field}".rstrip("."), str(error)) from error
+
+
+def calendars() -> dict[str, Calendar]:
+    """Those that a deadline may name."""
+    return {name: read(given) for name, given in settings.WAYSTATION_CALENDARS.items()}
+
+
+def _check_silence(step: Mapping[str, Any]) -> None:
+    if step["review"].get("deadline", {}).get("outcome") == "approve" and step.get("required_inputs"):
+        raise PolicyInvalid("review.deadline.outcome", "An approval needs the data that is asked for, so silence cannot be one.")
 
 
 RETENTION = {

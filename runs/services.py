@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,26 +11,28 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from checkpoints import codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import definitions, files
-from runs.engine import commit, damage, ending
-from runs.engine.begin import Start, again, begin
+from runs.engine import approvals, commit, damage, ending
+from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
 from runs.engine.interruptions import BEFORE, STOPS
 from runs.forks import NothingToFork, check_reason, origin_of
 from runs.models import Pause, Repository, Run, Template, WorkOrder
-from runs.states import FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
+from runs.states import EXPIRED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
 from runs.steps.sources import check_source
 from runs.tasks import nudge_on_commit
 from runs.workflows import attached, schemas, sequence
 
 FIRST_STATE: Mapping[str, Any] = {"revision_feedback": "", "decided": {}}
 """What every thread's first run starts from, beside its input."""
+RETRIED = frozenset({FAILED, EXPIRED})
+"""Ends that a run may be taken up from."""
 
 
 class InputInvalid(Exception):
@@ -179,7 +182,7 @@ def _create(
             raise InputInvalid({"interrupt": [f"The template has no step {name[:100]!r} to stop at."]})
     state = {**FIRST_STATE, **({attached.KEY: dict(brought)} if brought else {})}
     start = Start(state=state, next_step=definition.steps[0]["name"])
-    run = _follow(order, begin(thread, definition, order, start, **stops))
+    run = _follow(order, begin(thread, definition, order, start, started_by=by, **stops))
     if lines := unkept(input):
         log.append(thread.pk, run.pk, lines)
     return order
@@ -193,7 +196,7 @@ def allow_orders(repository_id: uuid.UUID, *, allowed: bool) -> Repository:
 
 
 def retry(order_id: uuid.UUID, *, by: User) -> Run:
-    """Go on with a work order that failed, as a new run from its last good checkpoint.
+    """Go on with a work order that failed, as a new run from its last good checkpoint; of one that expired, its question is asked again.
 
     Raises RunEnded where there is nothing to retry, store.CheckpointDamaged where there is nothing to go on from. Where there is an
     earlier checkpoint to go on from, that is recorded as an incident first, and the error says what another retry would repeat.
@@ -231,11 +234,23 @@ def _fall_back(order_id: uuid.UUID) -> str:
 def _retry(order_id: uuid.UUID, *, by: User) -> Run:
     order = WorkOrder.objects.shown().get(pk=order_id)
     run, head = order.latest_run, order.thread.head
-    if run is None or head is None or run.status != FAILED:
-        raise RunEnded("Only a failed work order can be retried; one that was cancelled stays so.")
-    new = _follow(order, again(run, head, store.load(head)))
+    if run is None or head is None or run.status not in RETRIED:
+        raise RunEnded("Only a failed work order can be retried, or one that expired; one that was cancelled stays so.")
+    new = _follow(order, take_up(run, head))
     log.append(order.thread_id, new.pk, [line(f"Retried by {by.get_username()} from step {head.next_step or head.node_id}")])
     return new
+
+
+def take_up(run: Run, head: Checkpoint) -> Run:
+    """A run that goes on for one in RETRIED, at its thread's head: where it failed, or asking again what expired.
+
+    Call inside a transaction. Raises store.CheckpointDamaged.
+    """
+    state = store.load(head)
+    if run.status == FAILED:
+        return again(run, head, state)
+    asked = Pause.objects.filter(run=run, status=PauseStatus.EXPIRED).select_related("checkpoint", "run__thread", "run__definition")
+    return ask_again(asked.get(), head, state)
 
 
 def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str, Any] | None = None) -> Run:
@@ -267,7 +282,7 @@ def _fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str
     after = before if state is None else dict(state)
     start = Start(state=after, next_step=next_step, parent=checkpoint, before=before)
     stops = {"interrupt_before": wrote.interrupt_before, "interrupt_after": wrote.interrupt_after}
-    run = begin(checkpoint.thread, wrote.definition, wrote.work_order, start, forked_from=checkpoint, reason=reason, **stops)
+    run = begin(checkpoint.thread, wrote.definition, wrote.work_order, start, forked_from=checkpoint, reason=reason, started_by=by, **stops)
     _follow(wrote.work_order, run)
     name = by.get_full_name() or by.get_username()
     words = f"Forked by {name} from {checkpoint.shown_id}, at {f'step {next_step}' if next_step else 'the end'}: {reason}"
@@ -303,18 +318,29 @@ def _follow(order: WorkOrder | None, run: Run) -> Run:
     return run
 
 
-def close_pause(pause: Pause, status: PauseStatus) -> None:
-    """Close an open pause, or raise PauseClosed. Call inside a transaction."""
-    if not Pause.objects.open().filter(pk=pause.pk).update(status=status, closed_at=timezone.now()):
+def close_pause(pause: Pause, status: PauseStatus, *, at: dt.datetime, while_: Q) -> None:
+    """Close an open pause, or raise PauseClosed, also where `while_` does not hold of it any more. Call inside a transaction."""
+    if not Pause.objects.open().filter(while_, pk=pause.pk).update(status=status, closed_at=at):
         raise PauseClosed(f"{pause.shown_id} has been answered")
     live.inbox_hint_on_commit()
 
 
-def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[str, Any], update: Mapping[str, Any] | None = None) -> None:
+def resume(
+    pause: Pause,
+    *,
+    action: str,
+    by: str,
+    feedback: str,
+    answer: dict[str, Any],
+    update: Mapping[str, Any] | None = None,
+    edited: str = "",
+    at: dt.datetime | None = None,
+) -> None:
     """Let a paused run go on the way that `action` names. Call inside the transaction that closed the pause, which is `answerable`.
 
     The answer becomes a checkpoint: its `next_step` is the way out, its state holds the feedback and `update`, joined by the workflow's
-    reducers. Raises reducers.MergeFailed.
+    reducers, and under `decided_content` the content as it was `edited`. With `at` the run goes on then, and may be taken back before
+    (`taking_back`). Raises reducers.MergeFailed.
     """
     run, to = pause.run, pause.ways[action]
     queue = sequence.queue_of(run.frozen.steps, to)
@@ -322,25 +348,47 @@ def resume(pause: Pause, *, action: str, by: str, feedback: str, answer: dict[st
     words = feedback if action == sequence.REVISE else ""
     verdict = {} if pause.phase in STOPS else {pause.step: action}
     state = reducers.apply(before, update, run.frozen.reducers) if update else before
-    state = {**state, "revision_feedback": words, "decided": {**state.get("decided", {}), **verdict}}
-    checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE)
+    state = {**state, "revision_feedback": words, "decided": {**state.get("decided", {}), **verdict}, **_content(state, pause.step, edited)}
+    approved = approvals.answered(pause, action, answer["decision_id"], edited=edited)
+    checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE, approved=approved)
     lines = [line(f"Workflow resumed with decision: {action}", step=pause.step, by=by), *unkept(update or {}, pause.step)]
     if action == sequence.REVISE:
         lines += [line(f"Re-running step: {to} with feedback", step=to), line(f"Revision feedback: {feedback}", step=to)]
     received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": to})
-    resumed = (EventKind.RUN_RESUMED, {"decision": action, "step": to})
-    fields = {"status": PENDING, "due_at": timezone.now(), "queue": queue}
+    resumed = (EventKind.RUN_RESUMED, {"decision": action, "step": to, **({"goes_on_at": at.isoformat()} if at else {})})
+    fields = {"status": PENDING, "due_at": at or timezone.now(), "queue": queue}
     facts = [received, created(checkpoint), resumed, *lines]
     if not commit.write(run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint):
         raise PauseClosed(f"{run.shown_id} no longer waits for an answer")
     ending.note_on_parent(run, f"answered with {action} by {by}")
-    nudge_on_commit(run.pk, queue)
+    nudge_on_commit(run.pk, queue, at=at)
 
 
-def cancel_paused(pause: Pause, *, by: str, answer: dict[str, Any]) -> None:
+def _content(state: Mapping[str, Any], step: str, edited: str) -> dict[str, dict[str, str]]:
+    """The contents as reviewers edited them, by step; an answer without an edit takes back what was edited before."""
+    before = state.get("decided_content", {})
+    after = {name: text for name, text in before.items() if name != step} | ({step: edited} if edited else {})
+    return {} if after == before else {"decided_content": after}
+
+
+def cancel_paused(pause: Pause, *, by: str, answer: dict[str, Any], code: FailureCode = FailureCode.CANCELLED_BY_USER) -> None:
     """End the run of a pause that was answered with cancel. Call inside the transaction that closed the pause."""
     received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": ""})
-    woken = ending.cancel(pause.run, {PAUSED}, by=by, first=[received])
+    _ended(pause, ending.cancel(pause.run, {PAUSED}, by=by, first=[received], code=code))
+
+
+@transaction.atomic(durable=True)
+def expire(pause: Pause, *, now: dt.datetime) -> None:
+    """Close an open question, `answerable`, whose deadline has passed unanswered, and end its run.
+
+    Raises PauseClosed where it was answered, or its deadline moved, since it was read; nothing is written then.
+    """
+    assert pause.deadline_at is not None and pause.deadline_at <= now  # noqa: PT018  # never early
+    close_pause(pause, PauseStatus.EXPIRED, at=now, while_=Q(deadline_at=pause.deadline_at, stage=pause.stage))
+    _ended(pause, ending.expire(pause, now=now))
+
+
+def _ended(pause: Pause, woken: list[ending.Wake] | None) -> None:
     if woken is None:
         raise PauseClosed(f"{pause.run.shown_id} no longer waits for an answer")
     for run_id, queue in woken:
@@ -371,9 +419,12 @@ def _cancel(run: Run, by: User) -> None:
         nudge_on_commit(run_id, queue)
 
 
-def _after_answer(pause: Pause, state: dict[str, Any], before: dict[str, Any], *, next_step: str, status: CheckpointStatus) -> Checkpoint:
+def _after_answer(
+    pause: Pause, state: dict[str, Any], before: dict[str, Any], *, next_step: str, status: CheckpointStatus, approved: Mapping[str, Any]
+) -> Checkpoint:
     steps = pause.run.frozen.steps
-    kept = {key: value for key, value in pause.checkpoint.metadata.items() if key != "blocking_reason"}
+    gone = {"blocking_reason", "next_deadline", approvals.MATERIAL, approvals.KEY}
+    kept = {**{key: value for key, value in pause.checkpoint.metadata.items() if key not in gone}, **approved}
     if pause.phase == BEFORE:
         kept["cleared"] = next_step  # asked about already: the step begins now
     entry = Entry(

@@ -26,7 +26,7 @@ LIVE = frozenset({PENDING, RUNNING, PAUSED})
 ENDED = frozenset({COMPLETED, FAILED, CANCELLED, EXPIRED})
 
 MOVES: dict[RunStatus, frozenset[RunStatus]] = {
-    PENDING: frozenset({RUNNING, CANCELLED}),
+    PENDING: frozenset({RUNNING, PAUSED, CANCELLED}),  # PAUSED: an answer was taken back before the run went on with it
     RUNNING: frozenset({PENDING, PAUSED, COMPLETED, FAILED, CANCELLED}),  # PENDING: time slice over, or worker lost
     PAUSED: frozenset({PENDING, CANCELLED, EXPIRED}),
     COMPLETED: frozenset(),
@@ -48,6 +48,10 @@ class FailureCode(models.TextChoices):
 
     CANCELLED_BY_USER = "cancelled_by_user"
     CANCELLED_WITH_PARENT = "cancelled_with_parent"
+    CANCELLED_BY_POLICY = "cancelled_by_policy"
+    """Nobody answered in time, and the template says cancel."""
+    EXPIRED = "expired"
+    """Nobody answered in time."""
     STEP_ERROR = "step_error"
     INCIDENT = "incident"
 

@@ -41,14 +41,21 @@ AT_LEAST = 1
 FLUSH_SECONDS = 1.0
 """What the end of a process waits for its last messages."""
 
+LATER = 100
+"""Hints for later that one process keeps; each is a thread that sleeps."""
+LATER_BY = 0.05
+"""Seconds: what comes too early finds nothing due."""
+LATEST = 600.0
+
 _broken_until = 0.0
+_later = threading.Semaphore(LATER)
 
 
 @shared_task(acks_late=True, ignore_result=True)
 def advance_run(run_id: str) -> None:
     if stopping():
         raise Reject(requeue=True)  # another worker takes it
-    _check_connection()
+    check_connection()
     try:
         wake = advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS)
     except StoreUnavailable as error:
@@ -63,7 +70,7 @@ def sweep() -> None:
     """Take runs back from lost workers and send lost messages again. Harmless when two run at once."""
     global _broken_until
     _broken_until = 0.0  # this message came, so the broker is back
-    _check_connection()
+    check_connection()
     wanted = recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS))
     room = _room({queue for _, queue in wanted})
     for run_id, queue in wanted:
@@ -102,7 +109,7 @@ def hand_back(pids: Collection[int]) -> None:
         send(run_id, queue)
 
 
-def _check_connection() -> None:
+def check_connection() -> None:
     """A worker keeps its connection from task to task (CELERY_DB_REUSE_MAX); a server that was restarted has forgotten it."""
     if connection.connection is not None and not connection.in_atomic_block and not connection.is_usable():
         connection.close()
@@ -135,9 +142,24 @@ def nudge(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE) -> None:
         logger.warning("too many messages wait for the broker; the sweep will find %s", ids.show("run", run_id))
 
 
-def nudge_on_commit(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE) -> None:
-    """Nudge once the open transaction commits."""
-    transaction.on_commit(lambda: nudge(run_id, queue), robust=True)
+def nudge_on_commit(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE, *, at: dt.datetime | None = None) -> None:
+    """Nudge once the open transaction commits, or later, once the run is due."""
+    transaction.on_commit(lambda: nudge(run_id, queue) if at is None else _nudge_later(run_id, queue, at), robust=True)
+
+
+def _nudge_later(run_id: uuid.UUID, queue: str, at: dt.datetime) -> None:
+    """A hint for when a run is due. It dies with the process, and there are so many at most; the sweep finds the run all the same."""
+    seconds = (at - timezone.now()).total_seconds() + LATER_BY
+    if seconds > LATEST or _later.acquire(blocking=False) is False:
+        return
+    timer = threading.Timer(max(0.0, seconds), _nudge_now, (run_id, queue))
+    timer.daemon = True
+    timer.start()
+
+
+def _nudge_now(run_id: uuid.UUID, queue: str) -> None:
+    _later.release()
+    nudge(run_id, queue)
 
 
 class Sender:

@@ -15,10 +15,10 @@ from django.utils import timezone
 from checkpoints import codec, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from runs import definitions
-from runs.engine.begin import Start, again, begin, following
+from runs.engine.begin import Start, begin, following
 from runs.engine.facts import line, unkept
 from runs.models import Definition, Run, Template
-from runs.services import FIRST_STATE, InputInvalid, check_input, check_words
+from runs.services import FIRST_STATE, RETRIED, InputInvalid, check_input, check_words, take_up
 from runs.states import FAILED, LIVE
 from runs.tasks import nudge_on_commit
 from runs.workflows import attached
@@ -27,7 +27,7 @@ OFFERED_FOR = dt.timedelta(minutes=30)
 """How long after its failure a run is offered to be resumed when new input comes (S0-77)."""
 RESUME_CONTEXT = "_resume_context"
 """State key of that offer, for the steps of the new run: `{"checkpoint_id", "failed_at"}`."""
-PER_TURN = ("decided", "revision_feedback", RESUME_CONTEXT)
+PER_TURN = ("decided", "decided_content", "revision_feedback", RESUME_CONTEXT)
 """State keys that do not outlive a turn."""
 
 
@@ -118,7 +118,7 @@ def invoke(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
 def _invoke(thread_id: uuid.UUID, turn: Turn, by: User) -> Run:
     place = place_of(thread_id)
     _check_free(place)
-    if place.last is not None and not turn.manual and turn.input is None and place.last.status == FAILED:
+    if place.last is not None and not turn.manual and turn.input is None and place.last.status in RETRIED:
         return _retry(place, by)
     definition = _definition(turn, place)
     _check_stops(definition, turn)
@@ -134,6 +134,7 @@ def _invoke(thread_id: uuid.UUID, turn: Turn, by: User) -> Run:
         interrupt_after=list(turn.interrupt_after),
         forked_from=start.parent if turn.checkpoint_id else None,
         reason=turn.reason,
+        started_by=by,
     )
     how = f"{by.get_username()} began a run at step {start.next_step}" + (f": {turn.reason}" if turn.reason else "")
     given = {**(turn.state or {}), **(turn.input or {})}
@@ -155,9 +156,9 @@ def _check_free(place: Place) -> None:
 
 
 def _retry(place: Place, by: User) -> Run:
-    """Nothing new was said: the run that failed goes on at the step that failed (S1-4, S1-24)."""
+    """Nothing new was said: the run that failed goes on at the step that failed (S1-4, S1-24); what expired is asked again."""
     assert place.last is not None and place.head is not None  # noqa: PT018  # looked at by the caller
-    run = again(place.last, place.head, store.load(place.head))
+    run = take_up(place.last, place.head)
     log.append(place.last.thread_id, run.pk, [line(f"Resumed by {by.get_username()}", place.head.next_step)])
     nudge_on_commit(run.pk, run.queue)
     return run

@@ -11,17 +11,22 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth.models import Group, User
-from django.test import Client
+from django.test import Client, TransactionTestCase
 from rest_framework.test import APIClient
 
 from checkpoints import redaction, store
 from checkpoints.models import Checkpoint, Event, Thread
 from hitl.models import ApiToken
 from runs import services as runs
-from runs import shipped
 from runs.engine.advance import advance
 from runs.models import Pause, WorkOrder
-from tests import steps  # registers the test steps
+from tests import (
+    ledger,
+    quick,  # registers the test steps
+)
+from tests.ledger import unguarded as unguarded
+
+ledger.let_flush()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,6 +42,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def quick_passwords() -> None:
     """Passwords are hashed as slowly as they should be in the product; here every test makes people."""
     django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quick_static_files() -> None:
+    """Looked for when asked for, not listed anew by each test's client."""
+    django_settings.WHITENOISE_AUTOREFRESH = True
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quick_flush() -> None:
+    """The database is emptied after each test that commits."""
+    case: Any = TransactionTestCase
+    case._fixture_teardown = lambda test: quick.empty(test._databases_names(include_mirrors=False))
 
 
 @pytest.fixture
@@ -84,8 +102,7 @@ def templates(db: None, settings: Any, tmp_path: Path) -> None:
     """The shipped templates, and small ones on steps that need no repository."""
     settings.WAYSTATION_DATA = tmp_path / "data"
     settings.WAYSTATION_REPOSITORIES = [tmp_path]
-    shipped.load()
-    steps.load()
+    quick.load_templates()
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="waystation-", ignore_cleanup_errors=True)))
         folder.chmod(0o755)
         environment = {
-            **os.environ,
+            **{key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"},  # hundreds of processes start here
             "DATABASE_URL": stack.enter_context(postgresql(folder / "pg")),
             "TEST_REDIS_URL": stack.enter_context(redis(folder)),
             "TEST_POSTGRESQL": "1",

@@ -63,10 +63,15 @@ def unserialisable(state: State, context: Context) -> Outcome:
     return Go(update={"handle": {"socket": object()}})
 
 
-def load() -> None:
-    """The templates of the tests."""
+def forget() -> None:
+    """Before a test: what ran, and what is to happen meanwhile."""
     CALLS.clear()
     HOOKS.clear()
+
+
+def load() -> None:
+    """The templates of the tests."""
+    forget()
     for name in ("plan", "work", "check", "finish", "fail", "crash", "unserialisable"):
         definitions.edit_step_template(f"test-{name}", title=name.capitalize(), function=f"test.{name}", config={})
     pausing = [

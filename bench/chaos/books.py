@@ -162,7 +162,7 @@ class Books:
         if [seq for seq, _ in events] != list(range(1, run.thread.last_seq + 1)):
             self.breach(run, "has gaps in its log")
         kinds = Counter(kind for _, kind in events)
-        if sum(kinds[kind] for kind in ("run_completed", "run_failed", "run_cancelled")) != 1:
+        if sum(kinds[kind] for kind in ("run_completed", "run_failed", "run_cancelled", "run_expired")) != 1:
             self.breach(run, f"ended {kinds}")
         if kinds["approval_requested"] != kinds["approval_received"]:
             self.breach(run, f"asked and was answered {kinds}")

@@ -6,6 +6,8 @@ import datetime as dt
 from typing import Any
 
 from django import template
+from django.contrib.auth.models import User
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
@@ -13,6 +15,7 @@ from checkpoints import forensics, ids
 from checkpoints.lineage import Branch
 from checkpoints.models import CheckpointStatus, Event
 from hitl import markdown as md
+from hitl.views import clock
 from hitl.views.common import home_of, place_of
 from runs.models import Pause, Run
 
@@ -41,6 +44,25 @@ def ago(at: dt.datetime | None) -> str:
 
 
 @register.filter
+def ahead(at: dt.datetime) -> str:
+    """`in 5 minutes`, or `5 minutes ago`; static/js keeps it up to date by the same rule."""
+    seconds = int((at - timezone.now()).total_seconds())
+    if seconds < 0:
+        return ago(at)
+    for unit, length in UNITS:
+        if seconds >= length:
+            count = seconds // length
+            return f"in {count} {unit}{'s' if count > 1 else ''}"
+    return "in less than a minute"
+
+
+@register.inclusion_tag("hitl/_deadline.html", takes_context=True)
+def deadline(context: dict[str, Any], pause: Pause) -> dict[str, Any]:
+    """What the rules of an open question do when nobody answers, and what its reader can do about it."""
+    return {**clock.shown_to(context["request"].user, pause, now=timezone.now()), "csrf_token": context.get("csrf_token")}
+
+
+@register.filter
 def shown(key: Any, prefix: str) -> str:
     """The shown id of a key."""
     return ids.show(prefix, key)
@@ -51,6 +73,19 @@ def short_id(shown_id: str) -> str:
     """`ckpt_01k…f3`: enough to tell two apart in a list; the whole is in the title."""
     prefix, _, rest = shown_id.partition("_")
     return f"{prefix}_{rest[:4]}…{rest[-4:]}" if len(rest) > 10 else shown_id
+
+
+@register.filter
+def edits_url(pause_id: str) -> str:
+    """The page on what was edited in an answer."""
+    return reverse("hitl:pause_edits", args=[ids.parse(Pause.PREFIX, pause_id)])
+
+
+@register.filter
+def claimed_by(pause: Pause) -> User | None:
+    """Who is on an open question, while the claim lasts."""
+    live = pause.claimed_until is not None and pause.claimed_until > timezone.now()
+    return pause.claimed_by if live else None
 
 
 @register.filter

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
+from hitl import postponing
 from runs.models import Pause, Run
 
 
@@ -21,7 +22,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     """Context of every template: how many questions wait for this person. The same queryset as the inbox, so badge and list agree (F9)."""
     if not request.user.is_authenticated:
         return {}
-    return {"waiting_count": SimpleLazyObject(lambda: Pause.objects.waiting_for(request.user).count())}
+    return {"waiting_count": SimpleLazyObject(lambda: postponing.inbox(person(request)).count())}
 
 
 def root_of(run: Run) -> Run:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.urls import reverse
 
 from checkpoints import store
@@ -16,6 +17,7 @@ from hitl import patches, revisions
 from hitl.forms import DecisionForm
 from hitl.models import Decision
 from hitl.schema_form import SchemaForm
+from hitl.views import cards
 from hitl.views.common import home_of, place_of
 from runs.models import Definition, Pause, Run
 from runs.states import LIVE, PAUSED, PENDING, RUNNING
@@ -135,6 +137,8 @@ def card_of(
     pauses: Sequence[Pause],
     wanted: str,
     *,
+    by: User,
+    guest: bool = False,
     form: DecisionForm | None = None,
     inputs: SchemaForm | None = None,
     answered: Pause | None = None,
@@ -144,16 +148,19 @@ def card_of(
 
     Args:
         wanted: shown id of the question that the address names, or "".
+        by, guest: who looks, and whether without taking part in the thread.
         form, inputs, answered: what was typed, and for which question: it is shown on no other run's card.
     """
     pause, gone = choose(pauses, wanted)
     if pause is None:
         return {"pause": None, "form": DecisionForm(), "problem": problem or gone, "others": []}
-    files, hidden, damage = _patch_of(pause)
+    files, hidden, damage = patch_of(pause)
     same = answered is None or answered.run_id == pause.run_id
-    wanted_inputs = SchemaForm(pause.required_inputs, initial=pause.known) if pause.required_inputs else None
+    standing = cards.of(pause, by)
+    wanted_inputs = SchemaForm(pause.required_inputs, initial=standing.known) if pause.required_inputs else None
     return {
         "pause": pause,
+        "standing": standing,
         "form": (form if same else None) or DecisionForm(),
         **_changes(pause),
         "inputs": (inputs if same and pause == answered else None) or wanted_inputs,
@@ -165,7 +172,7 @@ def card_of(
         "ends": _ends(pause.run),
         "whose": whose(pause.run),
         "own_steps": _own_steps(pause),
-        "cancel": cancel_of(pause),
+        "cancel": cancel_of(pause, guest=guest),
         "others": [(one, whose(one.run), place_of(one)) for one in pauses if one.pk != pause.pk],
         "chosen": pause.shown_id if pause.shown_id == wanted else "",
     }
@@ -187,7 +194,7 @@ def whose(run: Run) -> str:
     return " / ".join(reversed(names))
 
 
-def _patch_of(pause: Pause) -> tuple[list[patches.FileDiff], int, str]:
+def patch_of(pause: Pause) -> tuple[list[patches.FileDiff], int, str]:
     """The patch by file, its lines that are left out, and what is wrong where it cannot be read."""
     if not pause.patch_digest:
         return [], 0, ""
@@ -226,8 +233,8 @@ def _own_steps(pause: Pause) -> list[dict[str, str]]:
     return progress_of(definition, pause.step, "paused")
 
 
-def cancel_of(pause: Pause) -> dict[str, str]:
-    """What cancel does at this question, in words, and the page that asks whether one is sure."""
+def cancel_of(pause: Pause, *, guest: bool = False) -> dict[str, str]:
+    """What cancel does at this question, in words, and the page that asks whether one is sure. A guest has that of the question only."""
     run = pause.run
     if run.parent_id is not None:
         asks, words = f"the child run {run.child_name}", _end_of_child(run)
@@ -238,6 +245,8 @@ def cancel_of(pause: Pause) -> dict[str, str]:
     else:
         asks, words = "this run", "Ends this run. The thread stays, and a new message begins another run."
         url = reverse("hitl:thread_cancel", args=[run.thread_id])
+    if guest:
+        url = reverse("hitl:pause_cancel", args=[pause.pk])
     return {"asks": f"Are you sure you want to cancel {asks}?", "words": words, "url": url, "home": home_of(run)}
 
 

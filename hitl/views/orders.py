@@ -7,12 +7,14 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints import ids, store
-from hitl import services
+from hitl import policy, services, sight, undoing
 from hitl.forms import WorkOrderForm
 from hitl.models import Via
 from hitl.views import family
@@ -21,8 +23,9 @@ from runs import services as runs
 from runs.engine.interruptions import STOPS
 from runs.models import Template, WorkOrder
 from runs.services import InputInvalid, OrdersStopped
-from runs.states import RunEnded, RunStatus
+from runs.states import RunEnded
 from runs.steps.sources import BadSource
+from runs.workflows.sequence import CANCEL
 
 PAGE = 30
 TERMINAL = {"completed", "failed"}
@@ -86,29 +89,32 @@ def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | N
 @login_required
 def order(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     """The page of one work order; `?pause=<id>` chooses among its open questions, `?live` gives only the part that changes."""
-    order = _find(order_id, request)
-    context = page_of(order, wanted=request.GET.get("pause", ""))
+    order = _look_at(order_id, request)
+    context = page_of(order, by=person(request), wanted=request.GET.get("pause", ""))
     return render(request, "hitl/_order_live.html" if "live" in request.GET else "hitl/order.html", context)
 
 
-def page_of(order: WorkOrder, *, wanted: str = "", **answer: Any) -> dict[str, Any]:
-    """All that the work-order page shows. `wanted` and `answer` are as for `family.card_of`."""
+def page_of(order: WorkOrder, *, by: User, wanted: str = "", **answer: Any) -> dict[str, Any]:
+    """All that the work-order page shows to a person. `wanted` and `answer` are as for `family.card_of`."""
     run, pauses = order.latest_run, services.open_pauses(order)
     below = family.family_of(run)
+    guest = sight.is_guest(order.thread, by=by)
     return {
         "order": order,
-        **family.card_of(pauses, wanted, **answer),
+        "guest": guest,
+        **family.card_of(pauses, wanted, by=by, guest=guest, **answer),
         **family.rerunning_of(run, below, pauses),
         **family.story_of(order.thread_id),
         "steps": progress(order),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
+        "undo": None if pauses else undoing.waiting([run, *below], now=timezone.now()),
         "seq": order.thread.last_seq,
         "terminal": order.status in TERMINAL,
-        "may_cancel": order.status in {"pending", "running"} or order.gathering,
-        "may_suspend": order.status in {"pending", "running"},
+        "may_cancel": not guest and (order.status in {"pending", "running"} or order.gathering),
+        "may_suspend": not guest and order.status in {"pending", "running"},
         "suspended_by": family.suspended_by([run, *below] if run else []),
-        "may_retry": run is not None and run.status == RunStatus.FAILED,
+        "may_retry": not guest and run is not None and run.status in runs.RETRIED,
     }
 
 
@@ -123,11 +129,15 @@ def order_cancel(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     """GET asks whether you are sure; only POST cancels."""
     order = _find(order_id, request)
     if request.method != "POST":
-        return render(request, "hitl/order_cancel.html", {"order": order})
+        pause = services.open_pause(order)
+        asks_why = pause is not None and CANCEL in pause.review.get("reason_required", [])
+        return render(request, "hitl/order_cancel.html", {"order": order, "asks_why": asks_why})
     try:
-        services.cancel_order(order.pk, by=person(request), via=Via.PAGE)
-    except (RunEnded, services.AlreadyAnswered) as error:
-        return render(request, "hitl/order.html", page_of(_find(order_id, request), problem=str(error)), status=409)
+        services.cancel_order(order.pk, by=person(request), via=Via.PAGE, reason=request.POST.get("feedback", ""))
+    except (RunEnded, services.AlreadyAnswered, services.AnswerInvalid, policy.Refused) as error:
+        status = {policy.NotAllowed: 403, services.AnswerInvalid: 422}.get(type(error), 409)
+        page = page_of(_find(order_id, request), by=person(request), problem=str(error))
+        return render(request, "hitl/order.html", page, status=status)
     return redirect("hitl:order", order_id)
 
 
@@ -152,6 +162,14 @@ def order_suspend(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     except RunEnded as error:
         messages.info(request, str(error))
     return redirect("hitl:order", order_id)
+
+
+def _look_at(order_id: uuid.UUID, request: HttpRequest) -> WorkOrder:
+    """For the page, which those see too who are only asked."""
+    try:
+        return services.look_at_order(order_id, by=person(request))
+    except services.NotFound as error:
+        raise Http404(str(error)) from error
 
 
 def _find(order_id: uuid.UUID, request: HttpRequest) -> WorkOrder:

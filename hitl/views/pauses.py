@@ -5,21 +5,34 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints import store
 from checkpoints.models import Blob
-from hitl import revisions, services
-from hitl.forms import DecisionForm
-from hitl.models import Via
+from hitl import claims, policy, postponing, revisions, services, sight, voting, word_diff
+from hitl.forms import DecisionForm, ExtendForm, SnoozeForm
+from hitl.models import Decision, Via, Vote
 from hitl.schema_form import SchemaForm
 from hitl.views import family, orders, threads
 from hitl.views.common import home_of, person, place_of, root_of
 from runs.models import Pause
 from runs.states import PauseStatus
+from runs.workflows.sequence import CANCEL
+
+REFUSED: dict[type[Exception], int] = {
+    services.AlreadyAnswered: 409,
+    postponing.NoDeadline: 409,
+    postponing.DeadlineMoved: 409,
+    postponing.NotAnswerer: 403,
+    postponing.PostponingInvalid: 422,
+}
+"""What may come of postponing in words, and its status: each is a notice on the page."""
+REFUSALS = tuple(REFUSED)
 
 
 @require_POST
@@ -34,7 +47,7 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     if not form.is_valid():
         return _again(request, pause, 400, form=form, inputs=inputs, problem="Nothing was decided: the answer was incomplete.")
     try:
-        services.decide(
+        given = services.decide(
             pause_id,
             action=form.cleaned_data["action"],
             by=person(request),
@@ -42,11 +55,17 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             feedback=form.cleaned_data["feedback"],
             revision=form.cleaned_data["revision"],
             payload=inputs.payload if inputs and pause.wants_data(form.cleaned_data["action"]) else None,
+            edited_content=form.cleaned_data["edited_content"],
         )
     except services.AnswerInvalid as error:
         return _again(request, pause, 422, form=form, inputs=inputs, problem=_shown_at_fields(error, inputs) or str(error))
     except (services.AlreadyAnswered, services.RevisionMismatch, store.CheckpointDamaged) as error:
         return _again(request, pause, 409, form=form, problem=str(error))
+    except policy.Refused as error:
+        return _again(request, pause, 403 if isinstance(error, policy.NotAllowed) else 409, form=form, inputs=inputs, problem=str(error))
+    if isinstance(given, Vote):
+        messages.info(request, f"{voting.words(given).capitalize()}.")
+        return redirect(place_of(pause))
     return redirect(home_of(pause.run))
 
 
@@ -63,9 +82,76 @@ def _again(request: HttpRequest, pause: Pause, status: int, **answer: Any) -> Ht
     """The page that the answer came from, with what was wrong with it."""
     answer |= {"answered": pause, "wanted": pause.shown_id if pause.run.parent_id else ""}
     if pause.run.work_order_id is not None:
-        order = services.find_order(pause.run.work_order_id, by=person(request))
-        return render(request, "hitl/order.html", orders.page_of(order, **answer), status=status)
-    return threads.show(request, threads.find(root_of(pause.run).thread_id, request), status=status, **answer)
+        order = services.look_at_order(pause.run.work_order_id, by=person(request))
+        return render(request, "hitl/order.html", orders.page_of(order, by=person(request), **answer), status=status)
+    return threads.show(request, threads.look_at(root_of(pause.run).thread_id, request), status=status, **answer)
+
+
+@require_POST
+@login_required
+def claim(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    """Claim a question, or with `take_over` what somebody else has claimed."""
+    pause = _find(pause_id, request)
+    try:
+        claims.claim(pause_id, by=person(request), take_over="take_over" in request.POST)
+    except (policy.Refused, services.AlreadyAnswered) as error:
+        return _again(request, pause, 403 if isinstance(error, policy.NotAllowed) else 409, problem=str(error))
+    return redirect(place_of(pause))
+
+
+@require_POST
+@login_required
+def release(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    pause = _find(pause_id, request)
+    claims.release(pause_id, by=person(request))
+    return redirect(place_of(pause))
+
+
+@require_safe
+@login_required
+def pause_edits(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    """What a reviewer changed in the content that was approved: `?view=side` for both next to each other."""
+    pause = _find(pause_id, request)
+    decision = Decision.objects.select_related("decided_by").filter(pause=pause).exclude(edited_content="").first()
+    if decision is None:
+        raise Http404("Nothing was edited in the answer to this question.")
+    context = {
+        "pause": pause,
+        "decision": decision,
+        "lines": word_diff.compare(pause.content, decision.edited_content),
+        "headings": ("As it was asked", "As it was approved"),
+        "side": request.GET.get("view") == "side",
+        "home": place_of(pause),
+    }
+    return render(request, "hitl/pause_edits.html", context)
+
+
+@require_POST
+@login_required
+def pause_extend(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    """Move the deadline to one of the times that the card offers."""
+    pause, form = _find(pause_id, request), ExtendForm(request.POST)
+    if not form.is_valid():
+        return _again(request, pause, 422, problem=f"The deadline was not moved. {' '.join(form.texts)}")
+    try:
+        postponing.extend(pause_id, by=person(request), until=form.cleaned_data["until"], reason=form.cleaned_data["reason"])
+    except REFUSALS as error:
+        return _again(request, pause, REFUSED[type(error)], problem=str(error))
+    return redirect(place_of(pause))
+
+
+@require_POST
+@login_required
+def pause_snooze(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    """Hide a question from the own inbox for some hours; `hours=0` shows it again."""
+    pause, form = _find(pause_id, request), SnoozeForm(request.POST)
+    if not form.is_valid():
+        return _again(request, pause, 422, problem=f"Nothing was hidden. {' '.join(form.texts)}")
+    try:
+        postponing.snooze(pause_id, by=person(request), until=form.until(timezone.now()))
+    except REFUSALS as error:
+        return _again(request, pause, REFUSED[type(error)], problem=str(error))
+    return redirect("hitl:inbox")
 
 
 @require_safe
@@ -75,7 +161,8 @@ def pause_cancel(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     pause = _find(pause_id, request)
     if pause.status != PauseStatus.OPEN:
         return redirect(home_of(pause.run))
-    return render(request, "hitl/pause_cancel.html", {"pause": pause, "cancel": family.cancel_of(pause)})
+    asks_why = CANCEL in pause.review.get("reason_required", [])
+    return render(request, "hitl/pause_cancel.html", {"pause": pause, "cancel": family.cancel_of(pause), "asks_why": asks_why})
 
 
 @require_safe
@@ -92,6 +179,7 @@ def pause_changes(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         "before": before,
         "lines": revisions.changes(before, pause),
         "others": range(1, pause.revision),
+        "headings": (f"Revision {before.revision}", f"Revision {pause.revision}"),
         "side": request.GET.get("view") == "side",
         "home": place_of(pause),
     }
@@ -116,7 +204,7 @@ def pause_patch(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
 
 
 def _find(pause_id: uuid.UUID, request: HttpRequest) -> Pause:
-    pause = Pause.objects.visible_to(person(request)).shown().filter(pk=pause_id).first()
+    pause = sight.pause(Pause.objects.shown(), pause_id, by=person(request))
     if pause is None:
         raise Http404("There is no such question.")
     return pause

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -16,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from checkpoints import ids, reducers, store
 from checkpoints.models import Checkpoint, Thread
-from hitl import services
+from hitl import policy, services, sight, undoing
 from hitl import threads as doors
 from hitl.forms import MessageForm, ThreadForm
 from hitl.models import Via
@@ -26,8 +27,8 @@ from hitl.views.common import home_of, person, place_of
 from runs import threads as turns
 from runs.definitions import TemplateNotFound
 from runs.models import Pause, Run, Template
-from runs.services import InputInvalid, PauseClosed
-from runs.states import FAILED, LIVE, RunEnded
+from runs.services import RETRIED, InputInvalid, PauseClosed
+from runs.states import LIVE, RunEnded
 from runs.threads import NothingToResume, ThreadBusy, Turn
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
@@ -45,6 +46,7 @@ BECAME = {
     "resumed": "The failed run goes on where it stopped.",
     "asked": "Nothing was decided; the question was put once more.",
     "following": "A run is at work already.",
+    "voted": "Your vote is recorded; the question stays open until enough others have approved.",
 }
 REFUSED: dict[type[Exception], int] = {
     TemplateNotFound: 404,
@@ -57,6 +59,8 @@ REFUSED: dict[type[Exception], int] = {
     NothingToResume: 409,
     RunEnded: 409,
     store.CheckpointDamaged: 409,
+    policy.NotAllowed: 403,
+    policy.NotNow: 409,
     services.AnswerInvalid: 422,
     InputInvalid: 422,
     reducers.MergeFailed: 422,
@@ -121,7 +125,7 @@ def status_of(run: Run | None, *, asks: bool) -> str:
 @login_required
 def thread(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     """The page of one thread; with `?live` only the part that changes."""
-    thread = find(thread_id, request)
+    thread = look_at(thread_id, request)
     return _elsewhere(thread) or show(request, thread, wanted=request.GET.get("pause", ""))
 
 
@@ -139,11 +143,11 @@ def _elsewhere(thread: Thread) -> HttpResponse | None:
 def show(request: HttpRequest, thread: Thread, *, status: int = 200, message: MessageForm | None = None, **answer: Any) -> HttpResponse:
     """Render the page; `answer` is as for `family.card_of`."""
     template = "hitl/_thread_live.html" if "live" in request.GET else "hitl/thread.html"
-    return render(request, template, page_of(thread, message=message, **answer), status=status)
+    return render(request, template, page_of(thread, by=person(request), message=message, **answer), status=status)
 
 
-def page_of(thread: Thread, *, wanted: str = "", message: MessageForm | None = None, **answer: Any) -> dict[str, Any]:
-    """All that the page of a thread shows."""
+def page_of(thread: Thread, *, by: User, wanted: str = "", message: MessageForm | None = None, **answer: Any) -> dict[str, Any]:
+    """All that the page of a thread shows to a person."""
     run = latest_of(thread)
     below = family.family_of(run)
     latest = run.thread if run else thread  # read with the run: a page that says "complete" shows all that was said
@@ -153,16 +157,19 @@ def page_of(thread: Thread, *, wanted: str = "", message: MessageForm | None = N
     answer["problem"] = answer.get("problem", "") or damage
     alive = run is not None and run.status in LIVE
     own = any(run is not None and pause.run_id == run.pk for pause in pauses)
+    guest = sight.is_guest(thread, by=by)
     return {
         "thread": thread,
+        "guest": guest,
         "run": run,
         "status": status_of(run, asks=bool(pauses)),
         "step": family.step_title(run) if run and alive else "",
-        **family.card_of(pauses, wanted, **answer),
+        **family.card_of(pauses, wanted, by=by, guest=guest, **answer),
         **family.rerunning_of(run, below, pauses),
         **family.story_of(thread.pk),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
+        "undo": None if pauses else undoing.waiting([run, *below], now=timezone.now()),
         "said": _said(state),
         "runs": list(Run.objects.filter(thread=thread).select_related("definition").order_by("-id")[:RUNS]),
         "message": message or MessageForm(first=run is None),
@@ -170,8 +177,8 @@ def page_of(thread: Thread, *, wanted: str = "", message: MessageForm | None = N
         "busy": alive and not pauses,
         "several": len(pauses) > 1,
         "offer": _offer(state, run),
-        "may_resume": run is not None and run.status == FAILED,
-        "may_cancel": alive and not own,
+        "may_resume": not guest and run is not None and run.status in RETRIED,
+        "may_cancel": not guest and alive and not own,
         "suspended_by": family.suspended_by([run, *below] if run else []),
         "seq": thread.last_seq,
     }
@@ -214,7 +221,7 @@ def _offer(state: dict[str, Any], run: Run | None) -> dict[str, Any] | None:
 @login_required
 def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     """Give the thread a message: it answers what is asked, or begins a run."""
-    thread = find(thread_id, request)
+    thread = look_at(thread_id, request)
     if elsewhere := _elsewhere(thread):
         messages.info(request, "Nothing was sent: what this belongs to has a page of its own, which is this one.")
         return elsewhere
@@ -305,7 +312,7 @@ def became(said: Said) -> str:
 def _refused(request: HttpRequest, thread_id: uuid.UUID, error: Exception, **kept: Any) -> HttpResponse:
     """The page as it stands now, with the reason."""
     status = next(code for kind, code in REFUSED.items() if isinstance(error, kind))
-    return show(request, find(thread_id, request), status=status, problem=_words(error), **kept)
+    return show(request, look_at(thread_id, request), status=status, problem=_words(error), **kept)
 
 
 def _words(error: Exception) -> str:
@@ -315,6 +322,13 @@ def _words(error: Exception) -> str:
         case InputInvalid():
             return "Nothing was sent. " + " ".join(f"{field}: {text}" for field, texts in error.errors.items() for text in texts)
     return str(error)
+
+
+def look_at(thread_id: uuid.UUID, request: HttpRequest) -> Thread:
+    """For the page, which those see too who are only asked."""
+    if not sight.sees(thread_id, by=person(request)):
+        raise Http404("There is no such thread.")
+    return Thread.objects.select_related("owner", "team", "head", "work_order").get(pk=thread_id)
 
 
 def find(thread_id: uuid.UUID, request: HttpRequest) -> Thread:

@@ -11,17 +11,18 @@ from django.utils import timezone
 from checkpoints import live, log, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import Entry
+from runs import due
 from runs.engine.facts import CARRIED, asking, created
 from runs.engine.interruptions import LOOP_LIMIT
 from runs.models import Definition, Pause, Run, WorkOrder
-from runs.states import PauseStatus, RunStatus
+from runs.states import FailureCode, PauseStatus, RunStatus
 from runs.workflows import sequence
 
-SAME = ("parent", "child_name", "optional", "depth", "input", "interrupt_before", "interrupt_after")
+SAME = ("parent", "child_name", "optional", "depth", "input", "interrupt_before", "interrupt_after", "started_by_id")
 """What a run that goes on for another one is like it in."""
 
 
-ANEW = {"id", "run", "checkpoint", "status", "opened_at", "closed_at"}
+ANEW = {"id", "run", "checkpoint", "status", "opened_at", "closed_at", "approvals", "claimed_by", "claimed_until", *due.COLUMNS}
 """Columns of a pause that are not taken over when it is asked again."""
 
 
@@ -73,9 +74,11 @@ def entry_of(definition: Definition, start: Start) -> Entry:
 def following(checkpoint: Checkpoint) -> str:
     """The step that a new run does next from a checkpoint; "" where nothing is left but to end.
 
-    Where it waited, for a person or for child runs, that is the step that made it wait. One of a cancelled run says only where it was.
+    Where it waited, for a person or for child runs, that is the step that made it wait. One of a run that was cancelled, or that
+    expired, says only where it was.
     """
-    if checkpoint.status == CheckpointStatus.CANCELLED and checkpoint.parent is not None:
+    ended_waiting = checkpoint.status == CheckpointStatus.CANCELLED or checkpoint.metadata.get("failure_code") == FailureCode.EXPIRED
+    if ended_waiting and checkpoint.parent is not None:
         return following(checkpoint.parent)
     waits = checkpoint.status not in {CheckpointStatus.ACTIVE, CheckpointStatus.FAILED} or "gather" in checkpoint.metadata
     return checkpoint.next_step or (checkpoint.node_id if waits else "")
@@ -103,9 +106,9 @@ def again(run: Run, head: Checkpoint, state: dict[str, Any], **fields: Any) -> R
 
 
 def ask_again(pause: Pause, head: Checkpoint, state: dict[str, Any], **fields: Any) -> Run:
-    """A run that waits with the question of one that was cancelled while it asked. Nothing that came before it is done again.
+    """A run that waits with the question of one that was cancelled or expired while it asked, which gets its whole time anew.
 
-    Call inside a transaction.
+    Nothing that came before it is done again. Call inside a transaction.
     """
     asked, run, now = pause.checkpoint, pause.run, timezone.now()
     same = {name: getattr(run, name) for name in SAME}
@@ -121,6 +124,7 @@ def ask_again(pause: Pause, head: Checkpoint, state: dict[str, Any], **fields: A
     )
     checkpoint = store.save(run.thread_id, new.pk, state, entry, parent=head, before=state)
     copied = {field.attname: getattr(pause, field.attname) for field in Pause._meta.concrete_fields if field.name not in ANEW}
+    copied |= due.columns(pause.review, now)
     opened = Pause.objects.create(**copied, run=new, checkpoint=checkpoint, status=PauseStatus.OPEN, opened_at=now)
     live.inbox_hint_on_commit()
     log.append(run.thread_id, new.pk, asking(opened, checkpoint))

@@ -101,6 +101,7 @@ class _Made:
         self.event = Event(thread=self.thread, run_id=run.pk, seq=1, kind=kind, data=data)
         run.thread, run.definition, run.work_order_id = self.thread, definition, above.work_order_id
         run.parent_id, run.depth, run.optional = above.pk, above.depth + 1, outcome.on_failure == "collect"
+        run.started_by_id = above.started_by_id
         run.due_at, run.queue = timezone.now(), sequence.queue_of(definition.steps, begins.next_step)
         self.run = run
 
@@ -225,16 +226,16 @@ def _take_up(held: Held, plan: Mapping[str, Any]) -> list[tuple[uuid.UUID, str]]
 
 
 def _again(held: Held, run: Run) -> Run:
-    """A child that was cancelled while it asked asks the same again; any other goes on where it stopped."""
+    """A child that was cancelled or expired while it asked asks the same again; any other goes on where it stopped."""
     head = run.thread.head
     assert head is not None  # written with the run
     state = store.load(head)
     asked = Pause.objects.filter(
         run=run,
         checkpoint=head.parent_id,
-        status=PauseStatus.CANCELLED,
+        status__in=[PauseStatus.CANCELLED, PauseStatus.EXPIRED],
     )
     pause = asked.select_related("checkpoint", "run__thread", "run__definition", "run__work_order").first()
-    if pause is not None and run.failure_code == FailureCode.CANCELLED_WITH_PARENT:
+    if pause is not None and run.failure_code in {FailureCode.CANCELLED_WITH_PARENT, FailureCode.EXPIRED}:
         return ask_again(pause, head, state, parent=held.run, depth=held.run.depth + 1)
     return again(run, head, state, parent=held.run, depth=held.run.depth + 1)

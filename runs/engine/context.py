@@ -18,7 +18,7 @@ from django.db import connection, transaction
 from checkpoints import codec, ids, log, redaction, store
 from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, EventKind, Memo
-from runs.engine import streaming
+from runs.engine import approvals, streaming
 from runs.models import Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
 from runs.workflows.base import Context, Order, StepFailed, Stopped
@@ -183,6 +183,8 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             check=held.check,
             workspace=workspace,
             shared=Path(settings.WAYSTATION_SHARED),
+            approvals=approvals.given(held.head.metadata, held.steps),
+            require_approval=partial(approvals.require, held.head.metadata, held.steps),
         )
 
 

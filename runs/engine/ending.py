@@ -1,10 +1,11 @@
-"""Runs that end before their last step: cancelled by a person, or with the run that waits for them; and what a parent is told.
+"""Runs that end before their last step: cancelled by a person, or with the run that waits for them; expired; and what a parent is told.
 
 Locks are taken in one order everywhere: pauses, runs from the parent down, threads, ledgers. So nobody waits in a circle.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs.engine.facts import Facts, created, line
 from runs.models import Pause, Run
-from runs.states import CANCELLED, LIVE, PAUSED, PENDING, FailureCode, PauseStatus, RunStatus
+from runs.states import CANCELLED, EXPIRED, LIVE, PAUSED, PENDING, FailureCode, PauseStatus, RunStatus
 from runs.workflows import sequence
 from runs.workflows.sequence import DEFAULT_QUEUE
 
@@ -27,6 +28,11 @@ Result = TypeVar("Result")
 Wake = tuple[uuid.UUID, str]
 """A run that wants a message, and the queue it is for."""
 TRIES = 10
+WHOSE = {
+    FailureCode.CANCELLED_BY_USER: "by user",
+    FailureCode.CANCELLED_WITH_PARENT: "with its parent run",
+    FailureCode.CANCELLED_BY_POLICY: "by policy",
+}
 
 
 class Disturbed(Exception):
@@ -78,12 +84,15 @@ def note_on_parent(run: Run, words: str, *, level: str = "info", **data: Any) ->
         name = f"{at.child_name} > {name}"
 
 
-def cancel(run: Run, sources: Collection[RunStatus], *, by: str, first: Facts) -> list[Wake] | None:
-    """End a run and all that runs for it, as a person wished. Call inside a transaction.
+def cancel(
+    run: Run, sources: Collection[RunStatus], *, by: str, first: Facts, code: FailureCode = FailureCode.CANCELLED_BY_USER
+) -> list[Wake] | None:
+    """End a run and all that runs for it, as a person wished, or its template's rules. Call inside a transaction.
 
     Args:
         sources: the statuses it may be in; one that waits for child runs counts as running.
         first: events before those of the end.
+        code: whose wish it is.
     Returns:
         runs that want a message now (its parent), or None where it was in none of `sources`: then roll back.
     Raises:
@@ -92,12 +101,35 @@ def cancel(run: Run, sources: Collection[RunStatus], *, by: str, first: Facts) -
     kids = close_children(run)
     woken = tell_parent(run, failed=True)
     found = Run.objects.filter(Q(status__in=sources) | Q(awaited__gt=0), pk=run.pk)
-    fields = {"failure_code": FailureCode.CANCELLED_BY_USER, "ended_at": timezone.now(), "lease_owner": "", "lease_until": None}
+    fields = {"failure_code": code, "ended_at": timezone.now(), "lease_owner": "", "lease_until": None}
     if not found.move(LIVE, CANCELLED, awaited=0, **fields):
         return None
     move_children(run, kids)
-    words = _cancelled(run, by=by, first=first, code=FailureCode.CANCELLED_BY_USER)
+    words = _cancelled(run, by=by, first=first, code=code)
     end_children(kids, by=by)
+    note_on_parent(run, words, level="warning")
+    return woken
+
+
+def expire(pause: Pause, *, now: dt.datetime) -> list[Wake] | None:
+    """End the run of a question that nobody answered in time. Call inside the transaction that closed the question.
+
+    Gives what `cancel` gives. A run that asks has no child runs at work.
+    """
+    run = pause.run
+    woken = tell_parent(run, failed=True)
+    waiting = Run.objects.filter(pk=run.pk, awaited=0)
+    if not waiting.move({PAUSED}, EXPIRED, failure_code=FailureCode.EXPIRED, ended_at=now):
+        return None
+    head, phase = _stood(run)
+    words = f"Expired at {phase} phase: nobody answered in time"
+    Run.objects.filter(pk=run.pk).update(error=words)
+    at = pause.deadline_at.isoformat() if pause.deadline_at else None
+    told = {"error": words, "pause_id": pause.shown_id, "step": pause.step, "deadline_at": at}
+    facts: Facts = [line(words, pause.step, level="warning"), (EventKind.RUN_EXPIRED, told)]
+    if (checkpoint := _checkpoint(run, head, CheckpointStatus.FAILED, FailureCode.EXPIRED)) is not None:
+        facts.append(created(checkpoint))
+    log.append(run.thread_id, run.pk, facts)
     note_on_parent(run, words, level="warning")
     return woken
 
@@ -138,27 +170,32 @@ def _below(run: Run) -> list[Run]:
 
 
 def _cancelled(run: Run, *, by: str, first: Facts, code: FailureCode) -> str:
-    head = Thread.objects.select_related("head").get(pk=run.thread_id).head  # after the move: now no worker can write a newer one
-    assert head is not None  # written with the run
-    step = sequence.named(run.frozen.steps, head.next_step or head.node_id)
-    whose = "by user" if code == FailureCode.CANCELLED_BY_USER else "with its parent run"
-    words = f"Cancelled {whose} at {sequence.phase_of(step['step_type'])} phase"
+    head, phase = _stood(run)
+    words = f"Cancelled {WHOSE[code]} at {phase} phase"
     Run.objects.filter(pk=run.pk).update(error=words)
     facts: Facts = [*first, line(words, by=by), (EventKind.RUN_CANCELLED, {"error": words, "by": by})]
-    if (checkpoint := _checkpoint(run, head, code)) is not None:
+    if (checkpoint := _checkpoint(run, head, CheckpointStatus.CANCELLED, code)) is not None:
         facts.append(created(checkpoint))
     log.append(run.thread_id, run.pk, facts)
     return words
 
 
-def _checkpoint(run: Run, head: Checkpoint, code: FailureCode) -> Checkpoint | None:
-    """None where the head cannot be read: a run whose state was damaged can be cancelled all the same."""
+def _stood(run: Run) -> tuple[Checkpoint, str]:
+    """The last checkpoint of a run that was ended, and the phase it was in."""
+    head = Thread.objects.select_related("head").get(pk=run.thread_id).head  # after the move: now no worker can write a newer one
+    assert head is not None  # written with the run
+    step = sequence.named(run.frozen.steps, head.next_step or head.node_id)
+    return head, sequence.phase_of(step["step_type"])
+
+
+def _checkpoint(run: Run, head: Checkpoint, status: CheckpointStatus, code: FailureCode) -> Checkpoint | None:
+    """None where the head cannot be read: a run whose state was damaged can be ended all the same."""
     try:
         state = store.load(head)
     except store.CheckpointDamaged:
         return None
     entry = Entry(
-        status=CheckpointStatus.CANCELLED,
+        status=status,
         node_id=head.next_step or head.node_id,
         loop_num=head.loop_num,
         completed_nodes=head.completed_nodes,

@@ -11,7 +11,8 @@ from django.utils import timezone
 from checkpoints import codec, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
-from runs.engine import budget
+from runs import due, panels
+from runs.engine import approvals, budget
 from runs.engine.context import Held, loop_num
 from runs.engine.facts import CARRIED, Facts, created, line
 from runs.engine.interruptions import SUSPENDED
@@ -57,6 +58,7 @@ def after_step(
             **held.joined,
             **(metadata or {}),
             **({"git": _git(code)} if code else {}),
+            **({"skipped": sorted({*kept.get("skipped", ()), step})} if held.passing_over else {}),
             "loops": {**kept.get("loops", {}), **({step: number} if counts else {})},
             "outputs": {key: state[key] for key in OUTPUTS if key in state},
         },
@@ -138,11 +140,21 @@ def failure(
     return [*facts, created(checkpoint)], checkpoint
 
 
-def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
+def opening(held: Held, outcome: Ask) -> dict[str, Any]:
+    """The columns of a pause that say when it opens, by which rules, and when those act."""
+    now = timezone.now()
+    rules = {} if outcome.phase == SUSPENDED else review.of(sequence.named(held.steps, held.at))
+    return {"review": rules, "opened_at": now, **due.columns(rules, now)}
+
+
+def question(held: Held, outcome: Ask, checkpoint: Checkpoint, opening: dict[str, Any]) -> Pause:
     """The pause that a step opens."""
     shown = kept_report(outcome.report)
     asked = schemas.check_inputs(outcome.required_inputs) if outcome.required_inputs else {}
-    bound = [shown["content"], shown["patch"], shown["facts"], *([asked] if asked else [])]
+    rules = {} if outcome.phase == SUSPENDED else review.of(sequence.named(held.steps, held.at))
+    material = checkpoint.metadata.get(approvals.MATERIAL)
+    read = [shown["content"], shown["patch"]] if material is None else [{"material": material}]
+    bound = [*read, shown["facts"], *([asked] if asked else [])]
     return Pause(
         run=held.run,
         checkpoint=checkpoint,
@@ -159,10 +171,10 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint) -> Pause:
         bare=list(outcome.bare),
         revision=(_asked_before(held, outcome.phase) or 0) + 1,
         max_revisions=outcome.max_revisions,
-        review={} if outcome.phase == SUSPENDED else review.of(sequence.named(held.steps, held.at)),
+        panel_id=panels.keep(rules),
+        **opening,
         ways=dict(outcome.ways),
         labels=dict(outcome.labels),
-        opened_at=timezone.now(),
     )
 
 

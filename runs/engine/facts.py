@@ -13,7 +13,7 @@ from runs.models import Pause
 Fact = tuple[EventKind, dict[str, Any]]
 Facts = list[Fact]
 
-CARRIED = ("git", "loops", "loops_before", "last_pause")
+CARRIED = ("git", "loops", "loops_before", "last_pause", "approved", "skipped")
 """Metadata that each checkpoint takes over from its parent."""
 
 
@@ -49,7 +49,15 @@ def starting(head: Checkpoint) -> Facts:
 
 def asked(pause: Pause, **more: Any) -> Fact:
     """The event that tells a question: for an approval (S0-22), or for data, with the schema of what is missing (S2-19, S3-8)."""
-    told = {"pause_id": pause.shown_id, "prompt": pause.question, "phase": pause.phase, "revision": pause.revision, "step": pause.step}
+    told: dict[str, Any] = {
+        "pause_id": pause.shown_id,
+        "prompt": pause.question,
+        "phase": pause.phase,
+        "revision": pause.revision,
+        "step": pause.step,
+    }
+    if pause.deadline_at is not None:
+        told["deadline_at"] = pause.deadline_at.isoformat()
     if pause.required_inputs:
         wanted = {"required_inputs": pause.required_inputs, "attempts": pause.attempts, "refined": pause.refined}
         return EventKind.AWAIT_HUMAN_INPUT, {**told, **wanted, **more}

@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from checkpoints import codec, live, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
-from runs.engine import commit, damage, ending, entries, lease, tracing
+from runs.engine import approvals, commit, damage, ending, entries, lease, tracing
 from runs.engine.context import Held
 from runs.engine.facts import Fact, Facts, asking, created, line, starting
-from runs.engine.interruptions import BEFORE, SUSPENDED
+from runs.engine.interruptions import BEFORE, STOPS, SUSPENDED
 from runs.models import Pause, Run
 from runs.states import COMPLETED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, LeaseLost
 from runs.workflows import sequence
@@ -83,8 +83,13 @@ def go(held: Held, outcome: Go, *, stay: bool) -> None:
 @transaction.atomic(durable=True)
 def ask(held: Held, outcome: Ask) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
+    opening = entries.opening(held, outcome)
     waiting = {"blocking_reason": outcome.phase, "last_pause": outcome.phase}
+    if opening.get("deadline_at") is not None:
+        waiting["next_deadline"] = opening["deadline_at"].isoformat()
     asks_first = outcome.phase == BEFORE
+    if outcome.phase not in STOPS:
+        waiting |= approvals.asking(held.head.metadata, held.at, outcome.report.material)
     checkpoint, _ = entries.after_step(
         held,
         outcome.update,
@@ -94,7 +99,7 @@ def ask(held: Held, outcome: Ask) -> Pause:
         metadata=waiting,
         ran=not asks_first,
     )
-    pause = entries.question(held, outcome, checkpoint)
+    pause = entries.question(held, outcome, checkpoint, opening)
     facts: Facts = [
         *([] if asks_first else _completed(held)),
         *asking(pause, checkpoint),

@@ -55,7 +55,22 @@ class Report:
     facts: Mapping[str, str | int] = field(default_factory=dict)
     """Short label → value pairs above the content, in this order."""
     effects: Sequence[str] = ()
-    """What approving will do outside this run, one sentence each ("Pushes waystation/wo_1 to origin.")."""
+    """What approving will do outside this run, and whether that can be undone: see `effect`."""
+    material: Any = None
+    """The JSON value that counts: what is done later must be done for just this (`Context.require_approval`). An answer is bound to it and
+    the facts, so other words around it are no other content. None: content, patch and facts all count, and nothing is compared later."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approval:
+    """A person's answer to what a step asked last, other than revise or cancel."""
+
+    action: str
+    """`approve`, or an answer of the template's own."""
+    decision_id: str
+    revision: int
+    material: str
+    """Digest of `Report.material`; "" where the report named none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +183,26 @@ class Order:
     """Git author and committer of the run's commits, `Name <mail>`."""
 
 
+def effect(what: str, *, undo: str = "") -> str:
+    """A sentence for `Report.effects`: what is done, and how it can be undone afterwards, if it can."""
+    return f"{what} {f'To undo that: {undo}' if undo else 'That cannot be undone.'}"
+
+
+class RequireApproval(Protocol):
+    """Raises StepFailed unless what is about to be done is what a person approved: call it right before an effect.
+
+    `of` names the step that asked, or its function. Where the template asks after that step, its last question must have been answered
+    so that the run went on (`approval_missing`); where there is such an answer and `material` is given, it must be the `Report.material`
+    of that question, to the letter (`content_changed`). A template that does not ask needs no approval.
+    """
+
+    def __call__(self, of: str, material: Any = None) -> None: ...
+
+
+def _nobody_is_asked(of: str, material: Any = None) -> None:
+    """For steps called outside the engine."""
+
+
 class Workspace(Protocol):
     """A git work tree of one order. Every method raises `StepFailed` with a sentence for the person, and honours `Context.check`."""
 
@@ -250,6 +285,13 @@ class Context:
     """A folder that all workers see, for what a workflow reads and keeps outside its runs."""
     sub_steps: Sequence[str] = ()
     """Names of the step template's sub-steps, in order; empty where it has none."""
+    approvals: Mapping[str, Approval] = field(default_factory=dict)
+    """By step, and by the name of its function."""
+    require_approval: RequireApproval = _nobody_is_asked
+
+    def approved(self, of: str) -> Approval | None:
+        """The answer to what a step asked last, if it let the run go on."""
+        return self.approvals.get(of)
 
 
 Step = Callable[[State, Context], Outcome]

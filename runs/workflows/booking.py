@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from runs.workflows import booking_ledger as ledger
+from runs.workflows import booking_remote as remote
 from runs.workflows.attached import KEY, bytes_of, schema_of
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, State, StepFailed, step
 from runs.workflows.booking_books import LEDGER, Books, folder_of, read_books
@@ -131,11 +132,11 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
         return Done(update={"outcome": outcome_of(now)})
     if case.missing:
         again = bool(now.get("supplied"))
-        return _asking(ask_supplier_for_terms(case, case.missing, again=again, way=context.step), SUPPLIER, [], context)
+        return _asking(ask_supplier_for_terms(case, case.missing, again=again, way=context.step), SUPPLIER, [], now, context)
     ready = [name for name in left if name not in held or "answer" in held[name] or name in cleared]
     if not ready:
         waiting = {name: held[name] for name in left[:MAX_ASKED]}
-        return _asking(ask_supplier_about_lines(case, waiting, way=context.step), SUPPLIER, list(waiting), context)
+        return _asking(ask_supplier_about_lines(case, waiting, way=context.step), SUPPLIER, list(waiting), now, context)
     open_doubts = doubts(case, books)
     confidence = case.confidence(ready, assigned)
     wanted = [name for name in ready if not case.key_of(name, assigned) or (name not in cleared and name in held)]
@@ -144,36 +145,44 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
     if open_doubts or wanted:
         ids = part_of(case, books, [name for name in ready if name in wanted] or ready, assigned)
         asked = Decide(ids=ids, assigned=assigned, held={name: held[name] for name in ids if name in held})
-        return _asking(ask_bookkeeper(case, books, open_doubts, asked, way=context.step), BOOKKEEPER, ids, context)
+        return _asking(ask_bookkeeper(case, books, open_doubts, asked, way=context.step), BOOKKEEPER, ids, now, context)
     by = "bookkeeper" if set(ready) <= set(cleared) or case.accepted else "rule"
     context.log(f"{count(len(ready), 'position')} to book, confidence {confidence}, decided by {by}")
     return Go(update={"decision": Decision(positions=ready, confidence=str(confidence), by=by, back=context.step)})
 
 
-def _asking(question: Ask, reason: str, ids: Sequence[str], context: Context) -> Ask:
+def _asking(question: Ask, reason: str, ids: Sequence[str], now: BookingState, context: Context) -> Ask:
     """The question, with a note of what it is about; an earlier answer is no answer to it."""
     inputs = list(question.required_inputs["properties"])
     note = {"asked": Asked(reason=reason, positions=list(ids), inputs=inputs), "decided": {context.step: ""}}
-    return replace(question, update={**dict.fromkeys(inputs), **note})
+    report = replace(question.report, material=_material(now))
+    return replace(question, report=report, update={**dict.fromkeys(inputs), **note})
+
+
+def _material(now: BookingState) -> dict[str, Any]:
+    """What every answer is about, and what is booked in the end: the invoice as it was read."""
+    return {"document": now["document"], "invoice": now["invoice"]}
 
 
 @step("booking.post")
 def post(state: State, context: Context) -> Outcome:
     """Append what was decided to the ledger, each entry once whatever happens; then back to decide where something is left.
 
+    With the configuration `"ledger": "rest"` it is posted to `WAYSTATION_LEDGER_URL` first, and the file is its journal.
     Sets `posted`, `net_posted`, `vat_posted` (VAT group → amount), and at the end `outcome`.
     Where another order booked the invoice meanwhile, that is for `decide` to ask about. Fails with `ledger_busy`, `ledger_unreadable`,
-    or `already_booked` where this order itself booked it otherwise (after a fork).
+    `ledger_unknown`, `ledger_away`, `ledger_refused`, or `already_booked` where this order itself booked it otherwise (after a fork).
     """
     now = cast(BookingState, dict(state))
     decision = now.get("decision")
     if not decision:
         raise StepFailed("Nothing was decided, so nothing is booked. Go on from an earlier checkpoint.", code="nothing_decided")
     case = _case(now, context)
+    context.require_approval("booking.decide", _material(now))
     batch = _batch(now, case, decision)
     path = _folder(context) / LEDGER
     try:
-        added = context.once("append", lambda: ledger.append(path, _rows(now, case, batch, context), check=context.check))
+        added = context.once("append", lambda: _append(path, _rows(now, case, batch, context), context))
     except ledger.AlreadyBooked as error:
         fresh = _match(now, context, read_books(path.parent))
         if not fresh["booked_by"]:
@@ -187,6 +196,14 @@ def post(state: State, context: Context) -> Outcome:
     if open_positions(cast(BookingState, {**now, **update}), case):
         return Go(to=decision["back"], update=update)
     return Done(update={**update, "outcome": outcome_of(cast(BookingState, {**now, **update}))})
+
+
+def _append(path: Path, rows: list[ledger.Entry], context: Context) -> int:
+    """The ledger that others keep comes first: what it refuses is not in the journal either."""
+    if context.config.get("ledger") == "rest":
+        ledger.require_free(path, rows)
+        remote.send(rows, key=context.key)
+    return ledger.append(path, rows, check=context.check)
 
 
 def _batch(now: BookingState, case: Case, decision: Decision) -> Batch:
@@ -206,7 +223,7 @@ def _rows(now: BookingState, case: Case, batch: Batch, context: Context) -> list
         key=invoice_key(case.invoice, case.match, context.order.id, another=bool(case.accepted.get("not_duplicate"))),
         order=context.order.id,
         document=now["document"],
-        booked_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        booked_at=context.once("booked_at", lambda: dt.datetime.now(dt.UTC).isoformat(timespec="seconds")),  # a key has one body
         rate=Decimal(case.accepted.get("rate", "1")),
         vat_account=case.policy.vat_account,
         payables_account=case.policy.payables_account,

@@ -66,6 +66,11 @@ def read(path: Path) -> list[dict[str, str]]:
     return _parsed(_whole(content))
 
 
+def require_free(path: Path, entries: Sequence[Entry]) -> None:
+    """Raise what `append` would raise at this moment; nothing is written."""
+    _missing(read(path), entries)
+
+
 def append(path: Path, entries: Sequence[Entry], *, check: Callable[[], None]) -> int:
     """Append the entries that are not there yet, in one write that is on the disk when this returns; how many that were.
 

@@ -6,9 +6,10 @@ Every step begins with `workspace.restore()`: what a killed worker left half don
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypedDict, cast
 
-from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed, effect, step
 from runs.workflows.tidy_plan import Baseline, Plan, Rule, code, count, fixing, plain, quoted, render
 from runs.workflows.tidy_planning import check_scope, make_plan
 from runs.workflows.tidy_report import Fixed, Row, cut_patch, execution, read_numstat, subject, verdict
@@ -104,7 +105,8 @@ def plan(state: State, context: Context) -> Outcome:
         )
     made = make_plan(ruff, scope, tracked, earlier=before.get("plan"))
     context.log(f"Planned {count(made['fixes'], 'fix', 'fixes')} in {count(made['files'], 'file')}", fixes=made["fixes"])
-    report = Report(content=render(made, scope, applied=applied, not_understood=not_understood), facts=_plan_facts(made))
+    content = render(made, scope, applied=applied, not_understood=not_understood)
+    report = Report(content=content, facts=_plan_facts(made), material={"plan": made, "scope": scope})
     return Go(
         update={"scope": scope, "plan": made, "narrowed": None, "review": None, "execution": None},
         report=report,
@@ -128,6 +130,7 @@ def execute(state: State, context: Context) -> Outcome:
     """Do what the approved plan says, less what the reviewer took out since; one commit a rule."""
     before = cast(TidyState, state)
     approved = before["plan"]
+    context.require_approval("repo_tidy.plan", {"plan": approved, "scope": before["scope"]})
     workspace = context.workspace
     workspace.restore()
     workspace.reset(approved["base"])
@@ -147,7 +150,7 @@ def execute(state: State, context: Context) -> Outcome:
             fixed.append(_carry_out(ruff, rule, files))
     head = workspace.head()
     update = {"execution": Execution(head=head, fixed=fixed), "narrowed": scope, "review": None}
-    report = _execution_report(context, approved["base"], fixed, dropped, applied, answers)
+    report = replace(_execution_report(context, approved["base"], fixed, dropped, applied, answers), material={"head": head})
     return Go(update=update, report=report, commit=workspace.snapshot())
 
 
@@ -216,9 +219,12 @@ def review(state: State, context: Context) -> Outcome:
         details.append(detail)
     passed = all(row["passed"] for row in rows)
     context.log("The result holds" if passed else "The result does not hold", level="info" if passed else "warning")
-    pushes = [f"Pushes {context.order.branch} to {context.order.repository_url}."] if context.order.input.get("push") else []
+    branch = context.order.branch
+    push = effect(f"Pushes {branch} to {context.order.repository_url}.", undo="delete the branch there; no other branch is touched.")
+    pushes = [push] if context.order.input.get("push") else []
     facts = {"Verdict": "✓ holds" if passed else "✗ does not hold", "Head": before["execution"]["head"][:10]}
-    report = Report(content=verdict(rows, details=details), facts=facts, effects=pushes)
+    material = {"head": before["execution"]["head"]}
+    report = Report(content=verdict(rows, details=details), facts=facts, effects=pushes, material=material)
     return Go(update={"review": Review(passed=passed, rows=rows)}, report=report, commit=context.workspace.snapshot())
 
 
@@ -278,6 +284,11 @@ def deliver(state: State, context: Context) -> Outcome:
     workspace.restore()
     head = workspace.head()
     commits = int(workspace.git("rev-list", "--count", f"{workspace.base()}..HEAD"))
+    for of in (
+        "repo_tidy.execute",
+        *(["repo_tidy.review"] if context.approved("repo_tidy.review") else []),
+    ):  # who approved may pass it over
+        context.require_approval(of, {"head": head})
     push = bool(context.order.input.get("push")) and commits > 0
     if push:
         workspace.push()

@@ -5,17 +5,16 @@ A rule that is left out is the usual one: whoever sees the thread answers, one a
 
 from __future__ import annotations
 
-import datetime as dt
-import zoneinfo
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
-from django.utils.dateparse import parse_duration
 from jsonschema import Draft202012Validator
+
+from runs.workflows import timetable
+from runs.workflows.calendars import Calendar, CalendarInvalid, DurationInvalid
 
 OUTCOMES = ("expire", "cancel", "escalate", "approve")
 RISKS = ("low", "normal", "high")
-LONGEST = dt.timedelta(days=3660)
 
 
 class Actors(TypedDict, total=False):
@@ -117,32 +116,37 @@ class ReviewInvalid(Exception):
         self.field = field
 
 
-def check(given: Any) -> Review:
-    """The rules as they are frozen; raises ReviewInvalid."""
+def check(given: Any, calendars: Mapping[str, Calendar]) -> Review:
+    """The rules as they are frozen; raises ReviewInvalid. `calendars` are those that a deadline may name."""
     for error in Draft202012Validator(SCHEMA).iter_errors(given):
         raise ReviewInvalid(".".join(str(part) for part in error.absolute_path), error.message[:300])
     review: Review = given
-    deadline = review.get("deadline", {})
-    times = {
-        **({"deadline.after": deadline["after"]} if deadline else {}),
-        **{f"reminders.{at}": after for at, after in enumerate(review.get("reminders", []))},
-        **{f"escalation.{at}.after": stage["after"] for at, stage in enumerate(review.get("escalation", []))},
-    }
-    for field, text in times.items():
-        _check_duration(field, text)
-    if (zone := deadline.get("zone")) and zone not in zoneinfo.available_timezones():
-        raise ReviewInvalid("deadline.zone", f"There is no time zone {zone!r}; name one as Europe/Berlin.")
-    if deadline.get("outcome") == "escalate" and not review.get("escalation"):
+    _check_times(review, calendars)
+    outcome = review.get("deadline", {}).get("outcome")
+    if outcome == "escalate" and not review.get("escalation"):
         raise ReviewInvalid("deadline.outcome", "There is nobody to escalate to: name an escalation.")
+    if outcome == "approve" and review.get("risk") == "high":
+        raise ReviewInvalid("deadline.outcome", "A question of high risk is never approved because nobody answered.")
     if review.get("link_answers") and review.get("risk") != "low":
         raise ReviewInvalid("link_answers", "Only a question of low risk may be answered from a link without a login.")
     return review
 
 
-def _check_duration(field: str, text: str) -> None:
-    found = parse_duration(text) if text.startswith("P") else None
-    if found is None or not dt.timedelta() < found <= LONGEST:
-        raise ReviewInvalid(field, f"{text!r} is no duration: write PT4H for four hours or P2D for two days, up to ten years.")
+def _check_times(review: Review, calendars: Mapping[str, Calendar]) -> None:
+    """Raise ReviewInvalid for times that cannot be counted, or that come when the question is closed."""
+    for field, text in timetable.named(review).items():
+        try:
+            timetable.check(text, review, calendars)
+        except DurationInvalid as error:
+            raise ReviewInvalid(field, str(error)) from error
+        except timetable.Unknown as error:
+            raise ReviewInvalid(f"deadline.{error.field}", str(error)) from error
+        except CalendarInvalid as error:
+            raise ReviewInvalid(field, f"{text} cannot be counted: {error}") from error
+    if late := timetable.too_late(review, calendars):
+        raise ReviewInvalid(late, "This comes after the deadline, so it would never happen.")
+    if mixed := timetable.out_of_order(review, calendars):
+        raise ReviewInvalid(mixed, "This comes before the stage above it: put the stages in their order.")
 
 
 def of(step: Mapping[str, Any]) -> Review:

@@ -43,7 +43,7 @@ function show(fresh) {
 function keepText(old, next) {
   if (old.dataset.live === "card") return;
   for (const typed of old.querySelectorAll("textarea")) {
-    const field = next.querySelector(`textarea[name="${typed.name}"]`);
+    const field = next.querySelector(typed.id ? `#${typed.id}` : `textarea[name="${typed.name}"]`);
     if (field) field.value ||= typed.value;
   }
 }

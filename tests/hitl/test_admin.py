@@ -231,6 +231,7 @@ def test_a_damaged_checkpoint_tells_its_damage_instead_of_failing(body, root, de
     assert desk.get(page_of("checkpoints_thread", thread.pk)).status_code == 200
 
 
+@pytest.mark.usefixtures("unguarded")
 def test_a_decision_that_was_changed_after_it_was_written_is_told(one_of_each, desk):
     decision = Decision.objects.get()
     assert "Matches" in desk.get(page_of("hitl_decision", decision.pk)).text

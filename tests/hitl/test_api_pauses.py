@@ -250,7 +250,7 @@ def test_open_questions_are_listed_and_answered_ones_only_on_request(ana_api, ur
 def test_the_list_costs_the_same_number_of_queries_for_one_and_for_many(ana_api, make_order, django_assert_max_num_queries):
     for _ in range(4):
         drive(make_order())
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         assert len(ana_api.get("/api/v1/pauses").json()["results"]) == 4
 
 

@@ -274,6 +274,7 @@ def test_the_ledger_is_a_chain_without_a_gap(five_decisions, team, zoe):
     assert Decision.objects.get(ledger=f"user:{zoe.pk}").position == 1
 
 
+@pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize(
     ("field", "value"),
     [

@@ -82,6 +82,7 @@ def test_decisions_after_it_go_on_in_the_same_chain(ended, make_order, ben):
     assert broken() == []
 
 
+@pytest.mark.usefixtures("unguarded")
 def test_a_decision_that_pretends_to_be_erased_is_found(ended, make_order, ben):
     """P11: only one that an erasure names may say nothing; nor may that be changed."""
     other = drive(make_order())
@@ -96,6 +97,7 @@ def test_a_decision_that_pretends_to_be_erased_is_found(ended, make_order, ben):
     assert broken() == ["ledger_rewritten"]
 
 
+@pytest.mark.usefixtures("unguarded")
 def test_a_decision_without_a_pause_needs_its_erasure(ended):
     with pytest.raises(IntegrityError, match=r"decision_says_nothing_if_erased|CHECK"), transaction.atomic():
         Decision.objects.update(pause=None, feedback="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from dataclasses import dataclass, field
 
@@ -10,12 +11,14 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
-from hitl.models import ApiToken
+from hitl import delegations, services
+from hitl.models import ApiToken, Via
 from runs import threads as turns
 from runs.engine.advance import advance
 from runs.models import Repository
-from tests.conftest import pause_of
+from tests.conftest import drive, pause_of
 from tests.databases import rows
+from tests.hitl.test_undo import patient_template
 
 pytestmark = pytest.mark.django_db
 
@@ -34,7 +37,9 @@ class Address:
     body: dict[str, str] = field(default_factory=dict, hash=False)
 
 
-THREAD, RUN = "thr:thread_id", "run:run_id"
+NO_ANSWERS = ("retry", "suspend", "fork", "ckpt:checkpoint_id>/resume", "extend", "snooze", "undo")
+"""Ends of addresses that take a POST and answer no question."""
+THREAD, RUN, DECISION = "thr:thread_id", "run:run_id", "dec:decision_id"
 ORDER, PAUSE, REPOSITORY, CHECKPOINT, REPLY = (
     "wo:order_id",
     "pse:pause_id",
@@ -54,6 +59,16 @@ KNOWN = {
     f"pauses/<{PAUSE}>/patch": Address({"GET", "HEAD"}, own=True),
     f"pauses/<{PAUSE}>/changes": Address({"GET", "HEAD"}, own=True),
     f"pauses/<{PAUSE}>/cancel": Address({"GET", "HEAD"}, own=True),
+    f"pauses/<{PAUSE}>/claim": Address({"POST"}, own=True),
+    f"pauses/<{PAUSE}>/release": Address({"POST"}, own=True),
+    f"pauses/<{PAUSE}>/edits": Address({"GET", "HEAD"}, own=True),
+    "delegations/": Address({"GET", "HEAD", "POST"}),
+    "delegations/<int:delegation_id>/end": Address({"POST"}, own=True),
+    f"pauses/<{PAUSE}>/extend": Address({"POST"}, own=True),
+    f"pauses/<{PAUSE}>/snooze": Address({"POST"}, own=True, body={"hours": "1"}),
+    f"decisions/<{DECISION}>/": Address({"GET", "HEAD"}, own=True),
+    f"decisions/<{DECISION}>/undo": Address({"POST"}, own=True),
+    "several": Address({"GET", "HEAD", "POST"}, body={"action": "approve"}),
     "threads/": Address({"GET", "HEAD", "POST"}),
     f"threads/<{THREAD}>/": Address({"GET", "HEAD"}, own=True),
     f"threads/<{THREAD}>/say": Address({"POST"}, own=True, body={"text": "APPROVE"}),
@@ -101,6 +116,14 @@ KNOWN = {
     f"{API}pauses": Address({"GET", "HEAD"}),
     f"{API}pauses/<{PAUSE}>": Address({"GET", "HEAD"}, own=True),
     f"{API}pauses/<{PAUSE}>/decisions": Address({"POST"}, own=True, body=REPLY),
+    f"{API}pauses/<{PAUSE}>/claim": Address({"POST"}, own=True),
+    f"{API}pauses/<{PAUSE}>/release": Address({"POST"}, own=True),
+    f"{API}pauses/<{PAUSE}>/extend": Address({"POST"}, own=True, body={"until": "2999-01-01T00:00:00Z", "reason": "x"}),
+    f"{API}pauses/<{PAUSE}>/snooze": Address({"POST"}, own=True, body={"until": "2999-01-01T00:00:00Z"}),
+    f"{API}pauses/bulk": Address({"POST"}, body={"decision": "nothing"}),
+    f"{API}decisions/<{DECISION}>": Address({"GET", "HEAD"}, own=True),
+    f"{API}decisions/<{DECISION}>/undo": Address({"POST"}, own=True),
+    f"{API}ledger": Address({"GET", "HEAD"}),
     f"{API}repositories": Address({"GET", "HEAD"}),
     f"{API}repositories/<{REPOSITORY}>/template-execution": Address({"PUT"}),
     API: Address(set()),
@@ -125,6 +148,10 @@ def test_every_address_of_the_product_is_listed_here():
     assert sorted(set(served())) == sorted(KNOWN)
 
 
+def tomorrow():
+    return timezone.now() + dt.timedelta(days=1)
+
+
 @pytest.fixture
 def talking(templates, ana, team):
     """A run that waits on a thread of Ana's without a work order."""
@@ -135,8 +162,17 @@ def talking(templates, ana, team):
 
 
 @pytest.fixture
-def real(paused, talking):
-    """The address with the ids of Ana's order and question, and of her thread, in it."""
+def decided(request, make_order, ana):
+    """A decision of Ana's that may still be taken back, where the address is one of a decision."""
+    if DECISION not in request.node.name:
+        return "dec_none"
+    order = drive(make_order(patient_template()))
+    return services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE).shown_id
+
+
+@pytest.fixture
+def real(paused, talking, decided, ana, ben):
+    """The address with the ids of Ana's order and question, of a decision of hers, and of her thread, in it."""
     repository = Repository.objects.create(name="one", url="/tmp/one")
     ids = {
         f"<{REPOSITORY}>": repository.shown_id,
@@ -145,7 +181,9 @@ def real(paused, talking):
         f"<{CHECKPOINT}>": pause_of(paused).checkpoint.shown_id,
         f"<{THREAD}>": talking.thread.shown_id,
         f"<{RUN}>": talking.shown_id,
+        f"<{DECISION}>": decided,
         "<slug:slug>": "writing",
+        "<int:delegation_id>": str(delegations.delegate(ana, to_user=ben, starts_at=timezone.now(), ends_at=tomorrow()).pk),
     }
 
     def fill(path):
@@ -252,7 +290,7 @@ def test_owner_and_team_may_see(real, path, who, request):
 @pytest.mark.parametrize("who", ["ana", "ben"])
 @pytest.mark.parametrize(
     "path",
-    [path for path in OWN if "POST" in KNOWN[path].methods and not path.endswith(("retry", "suspend", "fork", f"<{CHECKPOINT}>/resume"))],
+    [path for path in OWN if "POST" in KNOWN[path].methods and not path.endswith(NO_ANSWERS)],
 )
 def test_owner_and_team_may_answer(real, paused, talking, path, who, request):
     """C20."""

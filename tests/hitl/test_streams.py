@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 from contextlib import asynccontextmanager
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
+from django.utils import timezone
 
-from hitl import services, sse
+from hitl import deadlines, services, sse
 from hitl.models import Via
 from project.asgi import application
 from runs.engine.advance import advance
 from tests.conftest import drive, pause_of
 from tests.databases import file_database as file_database
+from tests.deadlines import asked as asked
 from tests.hitl.test_sockets import PATIENCE, bearer, elsewhere, write
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
@@ -205,6 +208,18 @@ async def test_the_stream_goes_on_through_the_answer_to_the_end(paused, as_ana, 
     assert [event for _, event, _ in frames][-2:] == ["run_cancelled", "checkpoint_created"]
 
 
+@pytest.mark.parametrize("of", ["order", "run"])
+async def test_a_stream_ends_when_its_order_expires(asked, as_ana, of):
+    """F29, S3-42."""
+    order = await elsewhere(lambda: asked(deadline={"after": "PT1H"}))
+    path = path_of(order) if of == "order" else f"/api/v1/runs/{order.latest_run.shown_id}/stream"
+    async with stream(path, as_ana) as opened:
+        await opened.frames(order.thread.last_seq)
+        await elsewhere(lambda: deadlines.fire_due(now=timezone.now() + dt.timedelta(hours=1)))
+        frames = await opened.rest()
+    assert [event for _, event, _ in frames][-2:] == ["run_expired", "checkpoint_created"]
+
+
 async def test_an_event_cannot_forge_another(paused, as_ana):
     """F6: line breaks in a message stay inside its frame."""
     forged = "x\n\nid: 999\nevent: run_completed\ndata: {}\r\n\r\n\u2028"
@@ -281,27 +296,6 @@ async def test_log_lines_are_filtered_by_time(ended, as_ana):
 @pytest.mark.parametrize("query", ["level=loud", "since=yesterday", "since=2026-13-45T00:00:00Z"])
 async def test_a_filter_that_is_none_is_refused(paused, as_ana, query):
     assert (await refusal(path_of(paused, f"?{query}"), as_ana))[:2] == (400, "filter_invalid")
-
-
-async def test_an_expired_run_is_an_end(paused, as_ana):
-    """A run that nobody answered in time ends its streams like any other."""
-
-    def expire():
-        from django.db import transaction
-
-        from checkpoints import log
-        from checkpoints.models import EventKind
-        from runs.models import Pause, Run
-
-        with transaction.atomic():
-            Pause.objects.filter(run=paused.latest_run_id).update(status="expired", closed_at="2026-01-01T00:00:00Z")
-            Run.objects.filter(pk=paused.latest_run_id).update(status="expired", ended_at="2026-01-01T00:00:00Z", error="Nobody answered")
-            log.append(paused.thread_id, paused.latest_run_id, [(EventKind.RUN_EXPIRED, {})])
-
-    async with stream(f"/api/v1/runs/{paused.latest_run.shown_id}/stream", as_ana) as opened:
-        await opened.frames(paused.thread.last_seq)
-        await elsewhere(expire)
-        assert (await opened.rest())[-1][1] == "run_expired"
 
 
 async def test_who_loses_the_right_loses_the_stream(paused, ben, monkeypatch):

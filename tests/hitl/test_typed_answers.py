@@ -334,6 +334,7 @@ def test_an_answer_that_brings_nothing_is_taken_without_data_and_refused_with_it
     assert state_of(drive(orders[1]))["verdict"] == "reject"
 
 
+@pytest.mark.usefixtures("unguarded")
 def test_what_came_with_an_answer_is_in_the_ledger(waiting, ana):
     """S3-48: recorded with the decision and covered by its digest; an answer that brings nothing has the digest it always had."""
     decision = answer(waiting, ana, GOOD)

@@ -233,6 +233,13 @@ def test_once_refuses_what_json_cannot_hold(order_that):
         {"review": {"deadline": {"after": "-P2D"}}},
         {"review": {"deadline": {"after": "P2D", "zone": "Berlin"}}},
         {"review": {"deadline": {"after": "P2D", "outcome": "escalate"}}},
+        {"review": {"deadline": {"after": "P2D", "calendar": "nobody's"}}},
+        {"review": {"deadline": {"after": "P1.5D"}}},
+        {"review": {"deadline": {"after": "P2D", "outcome": "approve"}, "risk": "high"}},
+        {"review": {"deadline": {"after": "P2D", "outcome": "approve"}}, "required_inputs": {"type": "object", "properties": {"a": {}}}},
+        {"review": {"deadline": {"after": "P2D"}, "reminders": ["P3D"]}},
+        {"review": {"deadline": {"after": "P2D"}, "escalation": [{"after": "P2D", "users": ["ana"]}]}},
+        {"review": {"escalation": [{"after": "P2D"}, {"after": "P1D"}]}},
         {"review": {"link_answers": True}},
     ],
 )

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from checkpoints import codec, store
 from checkpoints.models import Checkpoint, Event, Memo
-from hitl import services
+from hitl import deadlines, services
 from hitl.models import Decision, Via
 from runs import services as runs
 from runs import tasks
@@ -23,7 +23,7 @@ from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.forks import NothingToFork
 from runs.models import Pause, Run
-from runs.states import ENDED, EXPIRED, RunEnded
+from runs.states import ENDED, RunEnded
 from runs.workflows.base import Ask, Done, Go, Report, State, StepFailed
 from tests import claims, steps
 from tests.anything import order_that as order_that
@@ -438,6 +438,7 @@ def lose_workers(order):
         recovery.take_back(now=timezone.now())
 
 
+ENDINGS = {f"run_{status}" for status in ENDED}
 ENDS: dict[str, tuple[str, str, Any, dict[str, Any]]] = {
     "done": ("completed", "", lambda state, context: Done(), {}),
     "went on past the last step": ("completed", "", lambda state, context: Go(), {}),
@@ -454,6 +455,7 @@ ENDS: dict[str, tuple[str, str, Any, dict[str, Any]]] = {
     "not mergeable": ("failed", "merge_failed", lambda state, context: Go(update={"n": "x"}), {"reducers": {"n": "add"}}),
     "nowhere to go": ("failed", "step_error", lambda state, context: Go(to="nowhere"), {}),
     "workers lost": ("failed", "incident", None, {}),
+    "expired": ("expired", "expired", asking([], {"approve": "finish"}), {"review": {"deadline": {"after": "PT1H"}}}),
 }
 
 
@@ -467,18 +469,20 @@ def test_every_way_a_run_can_end_is_gone_from_its_beginning(order_that, ana, end
         lose_workers(order)
     else:
         drive(order)
+    if status == "expired":
+        deadlines.fire_due(now=timezone.now() + dt.timedelta(hours=1))
     if fresh(order).status == "paused":
         answer(order, ana, "cancel" if status == "cancelled" else "approve")
     order = fresh(order)
     run = order.latest_run
     assert (run.status, run.failure_code, bool(run.error)) == (status, code, status != "completed")
     assert run.ended_at is not None
-    assert [kind for kind in kinds(order) if kind in {"run_completed", "run_failed", "run_cancelled"}] == [f"run_{status}"]
-    assert order.thread.head.status == status
+    assert [kind for kind in kinds(order) if kind in ENDINGS] == [f"run_{status}"]
+    assert order.thread.head.status == ("failed" if status == "expired" else status)
     assert not Pause.objects.open().exists()
     assert advance(run.pk, budget=60) == []
 
 
 def test_there_are_no_other_ends():
-    """F29: whoever adds one proves it above. A question cannot expire yet: nothing sets a deadline, so nothing moves a run there."""
-    assert {status for status, *_ in ENDS.values()} == {str(status) for status in ENDED - {EXPIRED}}
+    """F29: whoever adds one proves it above."""
+    assert {status for status, *_ in ENDS.values()} == {str(status) for status in ENDED}

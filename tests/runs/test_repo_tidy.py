@@ -198,7 +198,9 @@ def test_a_bare_origin_gets_the_branch_when_pushing_was_asked_for(tmp_path, orig
     desk = Desk(tmp_path, bare, input={"push": True})
     desk.take(repo_tidy.plan)
     desk.take(repo_tidy.execute)
-    assert desk.take(repo_tidy.review).report.effects == [f"Pushes waystation/wo_1 to {bare}."]
+    assert desk.take(repo_tidy.review).report.effects == [
+        f"Pushes waystation/wo_1 to {bare}. To undo that: delete the branch there; no other branch is touched."
+    ]
     desk.attempt(repo_tidy.deliver)
     desk.take(repo_tidy.deliver)
     assert git(bare, "rev-parse", "waystation/wo_1") == desk.state["head"]

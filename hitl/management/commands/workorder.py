@@ -8,8 +8,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import ids
 from checkpoints.store import CheckpointDamaged
-from hitl import services
-from hitl.models import Via
+from hitl import policy, services, voting
+from hitl.models import Via, Vote
 from runs import services as runs
 from runs.definitions import TemplateNotFound
 from runs.models import WorkOrder
@@ -24,6 +24,8 @@ REFUSALS = (
     services.NotPaused,
     services.RevisionMismatch,
     services.SeveralQuestions,
+    policy.NotAllowed,
+    policy.NotNow,
     CheckpointDamaged,
     RunEnded,
     InputInvalid,
@@ -61,6 +63,8 @@ class Command(BaseCommand):
                 answer.add_argument("--revision", type=int, help="refuse unless this is the open revision")
             if action == "revise":
                 answer.add_argument("feedback")
+            else:
+                answer.add_argument("--reason", default="", help="kept with the answer; the rules of some steps ask for one")
             if action == "approve":
                 answer.add_argument("--input", help="a JSON object: the data that the question asks for")
 
@@ -104,14 +108,14 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         action = options["action"]
         if action == "show":
-            self._show(services.find_order(order_id, by=user))
+            self._show(services.look_at_order(order_id, by=user))
         elif action == "cancel" and options["pause"] is None:
-            services.cancel_order(order_id, by=user, via=Via.COMMAND)
+            services.cancel_order(order_id, by=user, via=Via.COMMAND, reason=options["reason"])
             self.stdout.write("Cancelled.")
         else:
-            revision, feedback = options.get("revision"), options.get("feedback") or ""
+            revision, feedback = options.get("revision"), options.get("feedback") or options.get("reason") or ""
             payload = self._object("--input", options["input"]) if options.get("input") else None
-            services.answer_order(
+            given = services.answer_order(
                 order_id,
                 action=action,
                 by=user,
@@ -121,7 +125,7 @@ class Command(BaseCommand):
                 pause_id=options["pause"],
                 payload=payload,
             )
-            self.stdout.write(DONE[action])
+            self.stdout.write(f"{voting.words(given).capitalize()}." if isinstance(given, Vote) else DONE[action])
 
     def _show(self, order: WorkOrder) -> None:
         pause = services.open_pause(order)

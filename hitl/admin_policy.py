@@ -1,0 +1,77 @@
+"""Votes and delegations for operators."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from checkpoints.admin import ReadOnlyAdmin, row
+from hitl.models import Delegation, Vote
+
+
+@admin.register(Vote)
+class VoteAdmin(ReadOnlyAdmin):
+    shown_ids: ClassVar[dict[str, str]] = {"vote": "pk", "pse": "pause"}
+    search_help_text = "A vote_ or pse_ id"
+    heavy = ("feedback", "edited_content")
+    sealed: ClassVar[dict[str, str]] = {"feedback": "feedback", "edited_content": "edited_content"}
+    list_display = ("shown", "action", "pause_link", "voter", "seat", "via", "voted_at")
+    list_select_related = ("voter", "seat")
+    fields = (
+        "shown", "pause_link", "action", "feedback", "edited_content", "voter", "seat", "voted_at", "via", "content_digest", "digest",
+        "digest_check",
+    )  # fmt: skip
+
+    @display(description="pause")
+    def pause_link(self, vote: Vote) -> SafeString | str:
+        return row("runs_pause", "pse", vote.pause_id)
+
+    @display(description="digest check")
+    def digest_check(self, vote: Vote) -> str:
+        return "Matches" if vote.digest == vote.compute_digest() else "Does not match: this row was changed after it was written."
+
+
+class DelegationForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+    class Meta:
+        model = Delegation
+        fields = ("from_user", "to_user", "starts_at", "ends_at", "reason")
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or {}
+        if values.get("from_user") is not None and values.get("from_user") == values.get("to_user"):
+            self.add_error("to_user", "Somebody else.")
+        if values.get("starts_at") and values.get("ends_at") and values["ends_at"] <= max(values["starts_at"], timezone.now()):
+            self.add_error("ends_at", "The end lies before the beginning, or has passed already.")
+        return values
+
+
+@admin.register(Delegation)
+class DelegationAdmin(ReadOnlyAdmin):
+    """Made here by superusers for anybody, ended by whoever delegated; never edited, since answers were given by it."""
+
+    form = DelegationForm
+    search_fields = ("from_user__username", "to_user__username")
+    search_help_text = "Who delegated, or to whom"
+    list_display = ("from_user", "to_user", "starts_at", "ends_at", "reason", "created_by")
+    list_select_related = ("from_user", "to_user", "created_by")
+    fields = ("from_user", "to_user", "starts_at", "ends_at", "reason", "created_by", "created_at")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return cast(User, request.user).is_superuser and request.user.is_active
+
+    def get_fields(self, request: HttpRequest, obj: Delegation | None = None) -> Any:
+        return self.fields if obj else DelegationForm.Meta.fields
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Delegation | None = None) -> Any:
+        return self.fields if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        obj.created_by = cast(User, request.user)
+        obj.save(force_insert=True)

@@ -1,0 +1,55 @@
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from hitl.models import Ledger
+from hitl.verifying import BadAnchor, Check
+
+
+class Command(BaseCommand):
+    help = "Walk the chain of every ledger, with its evidence and anchors, and name what was changed. Reads only; exits with 1 on a breach."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--ledger", default="", metavar="NAME", help="only this one, e.g. team:1")
+        parser.add_argument("--against", metavar="FILE", help="lines of anchor_ledger that were kept elsewhere; - reads the input")
+        parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["ledger"] and not Ledger.objects.filter(pk=options["ledger"]).exists():
+            raise CommandError(f"There is no ledger {options['ledger']}.")
+        check, found = Check(options["ledger"], against=self._kept(options["against"])), []
+        try:
+            for breach in check.breaches():
+                found.append(breach)
+                if not options["json"]:
+                    self.stdout.write(
+                        " ".join(filter(None, [breach.code, breach.ledger, self._place(breach.position), breach.id])) + f": {breach.words}"
+                    )
+        except BadAnchor as error:
+            raise CommandError(str(error)) from error
+        if options["json"]:
+            document = {"ok": not found, "checked": check.looked_at, "breaches": [asdict(one) for one in found]}
+            self.stdout.write(json.dumps(document, indent=2))
+        else:
+            words = ", ".join(f"{count} {kind}" for kind, count in check.looked_at.items())
+            self.stdout.write(f"Checked {words}: {f'{len(found)} breaches.' if found else 'all as they were written.'}")
+        if found:
+            sys.exit(1)
+
+    @staticmethod
+    def _place(position: int | None) -> str:
+        return "" if position is None else f"#{position}"
+
+    @staticmethod
+    def _kept(name: str | None) -> list[str]:
+        if name is None:
+            return []
+        try:
+            text = sys.stdin.read() if name == "-" else Path(name).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise CommandError(f"{name} cannot be read: {error}") from error
+        return [line for line in text.splitlines() if line.strip()]

@@ -1,0 +1,157 @@
+"""What people may do about time: move a question's deadline for everybody, with a reason, or hide it from the own inbox for a while."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+from django.utils.formats import date_format
+
+from checkpoints import codec, live, log
+from checkpoints.models import EventKind
+from hitl import policy
+from hitl.deadlines import unchanged
+from hitl.models import Decision, Snooze
+from hitl.services import AlreadyAnswered, NotFound
+from runs import due
+from runs.models import Pause, PauseQuerySet
+from runs.states import PauseStatus
+
+MAX_REASON = 2_000
+LONGEST_SNOOZE = dt.timedelta(days=366)
+STEPS = tuple(dt.timedelta(hours=hours) for hours in (1, 4, 24, 72, 168))
+"""What pages offer."""
+
+
+class NoDeadline(Exception):
+    """The question waits for as long as it takes, so there is nothing to move."""
+
+    code = "no_deadline"
+
+
+class NotAnswerer(Exception):
+    """Somebody who sees the question, but may not answer it."""
+
+    code = "not_an_answerer"
+
+
+class DeadlineMoved(Exception):
+    """The deadline, or who is asked, changed at the same moment."""
+
+    code = "deadline_moved"
+
+
+class PostponingInvalid(Exception):
+    """A time or a reason that cannot be taken; nothing was changed. `errors` maps a field to sentences."""
+
+    code = "postponing_invalid"
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(f"Nothing was changed. {text}")
+        self.errors = {field: [text]}
+
+
+def inbox(user: User) -> PauseQuerySet:
+    """What waits for a person and is not hidden: the one query behind the inbox, its badge and its socket (F9)."""
+    hidden = Snooze.objects.filter(pause=OuterRef("pk"), person=user.pk, until__gt=timezone.now())
+    return policy.waiting_for(user).filter(~Exists(hidden))
+
+
+def snoozed(user: User) -> list[Snooze]:
+    """What a person has hidden, what comes back first on top."""
+    mine = Snooze.objects.filter(person=user, until__gt=timezone.now(), pause__in=policy.waiting_for(user))
+    return list(mine.select_related("pause__run__work_order", "pause__run__thread", "pause__run__parent").order_by("until", "pk"))
+
+
+def snooze(pause_id: uuid.UUID, *, by: User, until: dt.datetime | None) -> Snooze | None:
+    """Hide an open question from the own inbox until then; None shows it again. It shows again by itself when people are reminded.
+
+    Raises NotFound, AlreadyAnswered, NotAnswerer, PostponingInvalid.
+    """
+    pause = _find_open(pause_id, by)
+    if until is None:
+        Snooze.objects.filter(pause=pause, person=by).delete()
+        return None
+    now = timezone.now()
+    if not now < until <= now + LONGEST_SNOOZE:
+        raise PostponingInvalid("until", "Choose a time from now on, up to a year ahead.")
+    if pause.deadline_at is not None and until >= pause.deadline_at:
+        raise PostponingInvalid("until", f"It is due at {told(pause.deadline_at)}: choose a time before that.")
+    return _hide(pause, by, until)
+
+
+@transaction.atomic(durable=True)
+def _hide(pause: Pause, by: User, until: dt.datetime) -> Snooze:
+    return Snooze.objects.update_or_create(pause=pause, person=by, defaults={"until": until})[0]
+
+
+def extend(pause_id: uuid.UUID, *, by: User, until: dt.datetime, reason: str) -> Pause:
+    """Move the deadline of an open question to a later time, for everybody. Who, why and from when is recorded.
+
+    Raises NotFound, AlreadyAnswered, NotAnswerer, NoDeadline, PostponingInvalid; DeadlineMoved where it moved since it was read.
+    """
+    pause = _find_open(pause_id, by)
+    if pause.deadline_at is None or pause.extendable_until is None:
+        raise NoDeadline("This question has no deadline, so there is none to move.")
+    reason = reason.strip()
+    if not reason or len(reason) > MAX_REASON or reason != codec.readable(reason):
+        raise PostponingInvalid("reason", f"Say why, in up to {MAX_REASON} characters: it is recorded with your name.")
+    if until <= max(pause.deadline_at, timezone.now()):
+        raise PostponingInvalid("until", f"It is due at {told(pause.deadline_at)}: choose a later time.")
+    if until > pause.extendable_until:
+        raise PostponingInvalid("until", f"It may be moved to {told(pause.extendable_until)} at the latest.")
+    return _extend(pause, by=by, until=until, reason=reason)
+
+
+@transaction.atomic(durable=True)
+def _extend(pause: Pause, *, by: User, until: dt.datetime, reason: str) -> Pause:
+    before = pause.deadline_at
+    if not unchanged(pause).update(deadline_at=until, next_at=due.next_at({**pause.timing, "deadline_at": until})):
+        _check_open(Pause.objects.get(pk=pause.pk))
+        raise DeadlineMoved("The deadline was moved, or further people were asked, just now. Look again; nothing was changed.")
+    pause.refresh_from_db(fields=["deadline_at", "next_at"])
+    told = {"by": by.get_full_name() or by.get_username(), "reason": reason, "deadline_at": until.isoformat()}
+    event = {"what": "extended", "pause_id": pause.shown_id, "step": pause.step, "was": before.isoformat() if before else None, **told}
+    log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, event)])
+    live.inbox_hint_on_commit()
+    return pause
+
+
+def choices(pause: Pause, *, now: dt.datetime) -> list[dt.datetime]:
+    """Later deadlines that a page offers: a while longer, and as far as it goes."""
+    if pause.deadline_at is None or pause.extendable_until is None or pause.extendable_until <= max(pause.deadline_at, now):
+        return []
+    later = [pause.deadline_at + step for step in STEPS]
+    return [*(at for at in later if now < at < pause.extendable_until), pause.extendable_until]
+
+
+def naps(pause: Pause, *, now: dt.datetime) -> list[dt.timedelta]:
+    """How long a page offers to hide a question: until before its deadline."""
+    return [step for step in STEPS if pause.deadline_at is None or now + step < pause.deadline_at]
+
+
+def may_answer(pause: Pause, user: User) -> bool:
+    return user.is_superuser or policy.answerers(pause).filter(pk=user.pk).exists()
+
+
+def _find_open(pause_id: uuid.UUID, by: User) -> Pause:
+    pause = Pause.objects.visible_to(by).answerable().filter(pk=pause_id).first()
+    if pause is None:
+        raise NotFound("There is no such question.")
+    _check_open(pause)
+    if not may_answer(pause, by):
+        raise NotAnswerer("Only who may answer this question may do that.")
+    return pause
+
+
+def _check_open(pause: Pause) -> None:
+    if pause.status != PauseStatus.OPEN:
+        raise AlreadyAnswered(pause, Decision.objects.select_related("decided_by").filter(pause=pause).first())
+
+
+def told(at: dt.datetime) -> str:
+    return date_format(timezone.localtime(at), "j M Y, H:i T")

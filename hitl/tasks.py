@@ -1,0 +1,29 @@
+"""Celery's part of what people's answers need: "look at what is due". A lost message costs a sweep, a doubled one nothing."""
+
+from __future__ import annotations
+
+import time
+
+from celery import shared_task
+from django.conf import settings
+from django.utils import timezone
+
+from hitl import anchors, deadlines
+from runs.engine.stopping import stopping
+from runs.tasks import check_connection
+
+
+@shared_task(ignore_result=True, expires=30)
+def fire_deadlines() -> None:
+    """Let the rules act of all questions that are due, for as long as there is time until the next sweep, which goes on with the rest."""
+    check_connection()
+    ends = time.monotonic() + settings.WAYSTATION_SWEEP_SECONDS
+    while deadlines.fire_due(now=timezone.now()) == deadlines.BATCH and time.monotonic() < ends and not stopping():
+        pass
+
+
+@shared_task(ignore_result=True, expires=120)
+def anchor_ledgers() -> None:
+    """Every few minutes, so that a day gets its anchors though a server was away at midnight."""
+    check_connection()
+    anchors.drop_due(now=timezone.now())

@@ -1,0 +1,46 @@
+"""Several questions at once: what was chosen, looked over before anything is decided; and what came of each."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from checkpoints import ids
+from hitl import bulk
+from hitl.models import Via
+from hitl.views.common import person
+from runs.models import Pause
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def several(request: HttpRequest) -> HttpResponse:
+    """GET shows what would be answered; only POST from that page answers, each question in the revision that was shown."""
+    try:
+        if request.method != "POST":
+            chosen = [pause_id for pause_id, _ in _chosen(request.GET.getlist("pause"))]
+            return render(request, "hitl/bulk.html", {"preview": bulk.preview(chosen, by=person(request))})
+        seen = list(_chosen(request.POST.getlist("pause")))
+        results = bulk.decide(seen, action=request.POST.get("action", ""), by=person(request), via=Via.PAGE)
+    except bulk.BulkInvalid as error:
+        messages.info(request, str(error))
+        return redirect("hitl:inbox")
+    return render(request, "hitl/bulk_results.html", {"results": results, "done": sum(1 for one in results if one.decision)})
+
+
+def _chosen(values: list[str]) -> Iterator[tuple[uuid.UUID, int]]:
+    """`pse_…` or `pse_…:<revision>`; raises BulkInvalid for anything else."""
+    for value in values:
+        shown_id, _, revision = value.partition(":")
+        try:
+            if revision and not (revision.isascii() and revision.isdecimal() and len(revision) < 10):
+                raise ValueError(f"{revision[:60]!r} is no revision")
+            yield ids.parse(Pause.PREFIX, shown_id), int(revision or 0)
+        except ValueError as error:
+            raise bulk.BulkInvalid(f"{error}. Nothing was decided.") from error

@@ -1,0 +1,63 @@
+"""What a card says about time: when a question is due, what its rules do then, and what its reader can do about it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from hitl import postponing
+from hitl.models import Snooze
+from runs import due
+from runs.models import Pause
+from runs.workflows.sequence import APPROVE
+
+
+def shown_to(user: Any, pause: Pause, *, now: dt.datetime) -> dict[str, Any]:
+    """The context of `_deadline.html`."""
+    mine = postponing.may_answer(pause, user)
+    return {
+        "pause": pause,
+        "words": _outcome(pause),
+        "problem": pause.times.get("problem", ""),
+        "reminder": next((at for at in due.reminders(pause) if at > now), None),
+        "stage_at": next(iter(due.stages(pause)[pause.stage :]), None) if pause.stage < len(_stages(pause)) else None,
+        "stage_names": _names(pause),
+        "later": postponing.choices(pause, now=now) if mine else [],
+        "naps": [_nap(length) for length in postponing.naps(pause, now=now)] if mine else [],
+        "nap": Snooze.objects.filter(pause=pause, person=user.pk, until__gt=now).first(),
+    }
+
+
+def _nap(length: dt.timedelta) -> dict[str, Any]:
+    hours = length // dt.timedelta(hours=1)
+    count, unit = (hours // 24, "day") if hours % 24 == 0 else (hours, "hour")
+    return {"hours": hours, "words": f"for {count} {unit}{'s' if count > 1 else ''}"}
+
+
+def _outcome(pause: Pause) -> str:
+    """What the deadline does, to follow "If nobody answers by then,"."""
+    whole = "this child run" if pause.run.parent_id else "the work order" if pause.run.work_order_id else "the run"
+    match due.outcome_of(pause):
+        case "":
+            return ""
+        case "cancel":
+            return f"{whole} is cancelled."
+        case "approve":
+            steps = {step["name"]: step["title"] for step in pause.run.frozen.steps}
+            to = steps.get(pause.ways[APPROVE], "")
+            return f"it counts as approved, by nobody: {f'{to} runs next' if to else f'{whole} is complete'}."
+        case "escalate":
+            return f"{_names(pause)} may answer too, and get as long again."
+        case _:
+            return f"it expires: {whole} ends without an answer. It can be asked again."
+
+
+def _stages(pause: Pause) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pause.review.get("escalation", [])
+    return found
+
+
+def _names(pause: Pause) -> str:
+    """Who comes with the next stage."""
+    stage = next(iter(_stages(pause)[pause.stage :]), {})
+    return ", ".join([*stage.get("users", []), *stage.get("groups", [])])

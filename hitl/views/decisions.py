@@ -1,0 +1,62 @@
+"""Decisions: the receipt of one, to read or print, and taking one back."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import uuid
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from hitl import patches, receipts, services, undoing
+from hitl.models import Via, Vote
+from hitl.views import family
+from hitl.views.common import home_of, person
+
+
+@require_safe
+@login_required
+def receipt(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
+    try:
+        found = receipts.receipt(decision_id, by=person(request))
+    except services.NotFound as error:
+        raise Http404(str(error)) from error
+    pause = found.decision.pause
+    files: list[patches.FileDiff] = []
+    hidden, damage = 0, ""
+    if pause is not None and pause.patch_digest:
+        files, hidden, damage = family.patch_of(pause)
+    context = {
+        "receipt": found,
+        "decision": found.decision,
+        "shown": found.document,
+        "standing": found.standing,
+        "votes": list(Vote.objects.filter(pause=pause).select_related("voter", "seat").order_by("pk")) if found.decision.votes else [],
+        "undone": getattr(found.decision, "undone_by", None),
+        "labels": pause.labels if pause else {},
+        "home": home_of(pause.run) if pause else "",
+        "files": files,
+        "hidden_lines": hidden,
+        "damage": damage,
+        "data": json.dumps(found.decision.payload, indent=2, ensure_ascii=False),
+        "asked_at": dt.datetime.fromisoformat(found.document["opened_at"]) if found.document else None,
+    }
+    return render(request, "hitl/receipt.html", context)
+
+
+@require_POST
+@login_required
+def undo(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
+    """Take an answer back; who comes too late is told so on the page that it is about."""
+    try:
+        decision = receipts.find(decision_id, by=person(request))
+        undoing.undo(decision_id, by=person(request), via=Via.PAGE)
+    except services.NotFound as error:
+        raise Http404(str(error)) from error
+    except (undoing.TooLate, undoing.NotYours) as error:
+        messages.info(request, str(error))
+    return redirect(home_of(decision.pause.run)) if decision.pause else redirect("hitl:receipt", decision_id)

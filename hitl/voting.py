@@ -1,0 +1,118 @@
+"""Approvals that are counted. All votes of a question say the same: the first names the answer and its data, those after it confirm.
+
+The count is a column of the pause. Its update locks the row until the commit, so votes are counted one after the other on every
+database, and of two last ones at once one closes the question and the other is told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError
+from django.db.models import F
+from django.utils import timezone
+
+from checkpoints import codec, live, log, redaction
+from checkpoints.models import EventKind
+from hitl import policy
+from hitl.models import Via, Vote
+from runs.models import Pause
+from runs.services import PauseClosed
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What somebody answers, as the arguments of `services.decide` say."""
+
+    action: str
+    via: Via
+    feedback: str
+    revision: int | None
+    payload: Any
+    update: Mapping[str, Any] | None
+    edited_content: str | None
+
+    @property
+    def brought(self) -> Any:
+        """The data that joins the state, asked for or not, as it is kept."""
+        given = self.update if self.payload is None else self.payload
+        return redaction.redact(dict(given)) if isinstance(given, Mapping) else given
+
+
+def confirming(pause: Pause, answer: Answer, first: Vote) -> Answer:
+    """An approval after another: what it does not bring itself it takes over. Raises policy.NotNow where it says something else."""
+    if answer.payload is None and answer.update is None and first.payload is not None:
+        answer = replace(answer, **{"payload" if pause.wants_data(answer.action) else "update": first.payload})
+    if answer.edited_content is None and first.edited_content:
+        answer = replace(answer, edited_content=first.edited_content)
+    _check_same(pause, answer, first)
+    return answer
+
+
+def _check_same(pause: Pause, answer: Answer, first: Vote) -> None:
+    who = policy.name_of(first.voter)
+    if answer.action != first.action:
+        label = pause.labels.get(first.action, first.action)
+        words = f"{who} voted for “{label}”. Give the same answer, or send it back, or cancel."
+    elif codec.encode(answer.brought) != codec.encode(first.payload):
+        words = f"{who} voted with other data. Confirm those by leaving yours out, or send it back, or cancel."
+    elif (answer.edited_content or "") != first.edited_content:
+        words = f"{who} approved another text. Confirm that by leaving yours out, or send it back, or cancel."
+    else:
+        return
+    raise policy.NotNow("vote_differs", f"{words} Nothing was recorded.")
+
+
+def words(vote: Vote) -> str:
+    """What is said to who gave a vote that did not close its question."""
+    count = Vote.objects.filter(pause=vote.pause_id).count()
+    return f"your vote is recorded: {count} of {policy.quorum(vote.pause)} approvals; the question stays open"
+
+
+def cast(pause: Pause, answer: Answer, *, by: User, seat: User) -> tuple[Vote | None, list[Vote]]:
+    """Write an approval as a vote; give it, and all votes of the question. A refusal is none. Call inside a transaction.
+
+    Raises PauseClosed, also where somebody has just claimed it, and policy.NotNow where the vote is a second one or says something else.
+    """
+    now, before = timezone.now(), Vote.objects.filter(pause=pause).select_related("voter").order_by("pk")
+    counts = policy.approves(answer.action)
+    free = Pause.objects.open().filter(policy.free_for(by, now=now), pk=pause.pk)
+    if not free.update(approvals=F("approvals") + int(counts), claimed_by=None, claimed_until=None):
+        raise PauseClosed(f"{pause.shown_id} has been answered")
+    votes = list(before)
+    if not counts:
+        return None, votes
+    if votes:
+        _check_same(pause, answer, votes[0])
+    vote = _vote(pause, answer, by=by, seat=seat)
+    try:
+        vote.save(force_insert=True)
+    except IntegrityError as error:  # vote_one_per_person, vote_one_per_seat
+        raise policy.NotNow("already_voted", "This vote was given already; it counts once.") from error
+    votes.append(vote)
+    if len(votes) < policy.quorum(pause):
+        told = {"what": "voted", "pause_id": pause.shown_id, "by": policy.name_of(by), "decision": answer.action, "votes": len(votes)}
+        told |= {"quorum": policy.quorum(pause), "via": answer.via, **({} if seat == by else {"on_behalf_of": policy.name_of(seat)})}
+        log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, {**told, "feedback": answer.feedback})])
+        live.inbox_hint_on_commit()
+    return vote, votes
+
+
+def _vote(pause: Pause, answer: Answer, *, by: User, seat: User) -> Vote:
+    vote = Vote(
+        pause=pause,
+        action=answer.action,
+        feedback=answer.feedback,
+        payload=answer.brought,
+        edited_content=answer.edited_content or "",
+        voter=by,
+        seat=seat,
+        voted_at=timezone.now(),
+        via=answer.via,
+        content_digest=pause.content_digest,
+    )
+    vote.digest = vote.compute_digest()
+    return vote

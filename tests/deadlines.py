@@ -1,0 +1,39 @@
+"""Orders whose first step asks under rules of the test's own."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from checkpoints.models import Event
+from runs import definitions
+from runs.models import Pause, WorkOrder
+from tests.conftest import drive
+
+HOUR = dt.timedelta(hours=1)
+
+
+@pytest.fixture
+def asked(make_order: Callable[..., WorkOrder]) -> Callable[..., WorkOrder]:
+    """`asked(deadline={"after": "PT4H"}, reminders=[…])`: an order that waits at a step with these rules; `step` is more of that step."""
+
+    def make(*, step: dict[str, Any] | None = None, **review: Any) -> WorkOrder:
+        first = {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
+        last = {"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish"}
+        steps = [{**first, "review": review, **(step or {})}, last]
+        definitions.edit_template("ruled", steps=steps, title="Ruled", needs_repository=False)
+        return drive(make_order("ruled"))
+
+    return make
+
+
+def updates(order: WorkOrder) -> list[dict[str, Any]]:
+    """What the log tells of a question's times."""
+    return [event.data for event in Event.objects.filter(thread=order.thread_id, kind="pause_updated").order_by("seq")]
+
+
+def at(pause: Pause, hours: float) -> dt.datetime:
+    return pause.opened_at + hours * HOUR

@@ -1,0 +1,185 @@
+"""P6, F5: an effect runs for what was approved, and for nothing else."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from checkpoints import store
+from checkpoints.models import Checkpoint
+from hitl import services
+from hitl.models import Via
+from runs import definitions
+from runs import services as runs
+from runs.models import Pause
+from runs.workflows import base
+from runs.workflows import invoice_samples as samples
+from runs.workflows.base import Context, Done, Go, Report
+from tests.booking import House
+from tests.conftest import drive, fresh, head_of, pause_of
+from tests.runs.repositories import UNTIDY, make_repository
+
+pytestmark = pytest.mark.django_db
+
+
+def approve(order, by, action="approve", feedback=""):
+    services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback)
+    return drive(order)
+
+
+def outcome(order):
+    order = fresh(order)
+    assert order.latest_run is not None
+    return order.latest_run.status, order.latest_run.failure_code
+
+
+@pytest.fixture
+def sending(make_order, monkeypatch):
+    """Makes orders that draft a letter, ask, and send it; gives them and what was sent."""
+    sent: list[str] = []
+
+    def draft(state, context):
+        text = f"Dear reader {state['revision_feedback']}".strip()
+        words = f"The letter, written for the {context.loop_num}. time:\n\n{text}"
+        return Go(update={"letter": text}, report=Report(content=words, facts={"To": "Ana"}, material={"letter": text}))
+
+    def send(state, context):
+        context.require_approval("test.plan", {"letter": state["letter"]})
+        sent.append(state["letter"])
+        return Done()
+
+    monkeypatch.setitem(base._STEPS, "test.plan", draft)
+    monkeypatch.setitem(base._STEPS, "test.finish", send)
+    planning = {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
+    sending = {"step_type": "deliver", "step_template_slug": "test-finish"}
+
+    def make(*, asks=True, **planned):
+        definitions.edit_template(
+            "letters", steps=[{**planning, "pause_after": asks, **planned}, sending], title="Letters", needs_repository=False
+        )
+        return drive(make_order("letters"))
+
+    return make, sent
+
+
+def test_what_was_approved_is_done(sending, ben):
+    make, sent = sending
+    order = approve(make(), ben)
+    assert (outcome(order), sent) == (("completed", ""), ["Dear reader"])
+
+
+def test_what_was_sent_back_is_done_as_it_came_to(sending, ben):
+    make, sent = sending
+    order = approve(make(), ben, "revise", "of mine")
+    approve(order, ben)
+    assert sent == ["Dear reader of mine"]
+
+
+def test_a_state_that_was_changed_behind_the_approval_is_not_done(sending, ana, ben):
+    """A fork with an edited state, behind the answer: the approval came along, but it is for another letter."""
+    make, sent = sending
+    order = approve(make(), ben)
+    answered, state = after(order, "planning", "deliver")
+    runs.fork(answered.pk, by=ana, reason="try", state={**state, "letter": "Dear fool"})
+    order = drive(order)
+    assert (outcome(order), sent) == (("failed", "content_changed"), ["Dear reader"])
+    assert "Nothing was done" in fresh(order).latest_run.error
+    runs.fork(answered.pk, by=ana, reason="as it was")
+    assert (outcome(drive(order)), sent) == (("completed", ""), ["Dear reader", "Dear reader"])
+
+
+def test_nothing_is_done_where_nobody_was_asked_though_the_template_asks(sending, ana, ben):
+    """A fork behind a question, with the step that asks passed by."""
+    make, sent = sending
+    order = make()
+    asked = head_of(order)
+    services.decide(pause_of(order).pk, action="cancel", by=ben, via=Via.PAGE)
+    Checkpoint.objects.filter(pk=asked.pk).update(status="active", next_step="deliver")
+    runs.fork(asked.pk, by=ana, reason="around")
+    assert (outcome(drive(order)), sent) == (("failed", "approval_missing"), [])
+
+
+def test_a_template_that_does_not_ask_needs_no_approval(sending):
+    make, sent = sending
+    order = make(asks=False)
+    assert (outcome(order), sent) == (("completed", ""), ["Dear reader"])
+
+
+def test_a_step_that_its_condition_passes_over_needs_none(sending, monkeypatch):
+    make, _ = sending
+
+    def checks(state, context):
+        context.require_approval("planning")
+        return Done()
+
+    monkeypatch.setitem(base._STEPS, "test.finish", checks)
+    assert outcome(make(skip_when={"type": "object"})) == ("completed", "")
+
+
+def test_an_approval_survives_a_retry(sending, ben, monkeypatch):
+    make, sent = sending
+    order = make()
+    tries = []
+    effect = base._STEPS["test.finish"]
+
+    def fails_once(state, context):
+        tries.append(context.approved("planning").action)
+        if len(tries) == 1:
+            raise ValueError("no post today")
+        return effect(state, context)
+
+    monkeypatch.setitem(base._STEPS, "test.finish", fails_once)
+    approve(order, ben)
+    runs.retry(order.pk, by=ben)
+    assert (outcome(drive(order)), sent, tries) == (("completed", ""), ["Dear reader"], ["approve", "approve"])
+
+
+def test_only_what_is_material_is_bound(sending, ben):
+    """Other words around the same letter are no other content; another letter is."""
+    make, _ = sending
+    one, same = pause_of(make()), pause_of(make())
+    order = make()
+    services.decide(pause_of(order).pk, action="revise", by=ben, via=Via.PAGE, feedback="x")
+    drive(order)
+    assert one.content_digest == same.content_digest != pause_of(order).content_digest
+    assert Pause.objects.filter(content_digest=one.content_digest).count() == 3
+
+
+def test_a_step_called_outside_the_engine_needs_no_approval():
+    Context.require_approval("anything", {"at": "all"})
+
+
+def after(order, node, next_step):
+    """The state and key of the answer's checkpoint between two steps."""
+    found = Checkpoint.objects.filter(thread=order.thread_id, node_id=node, next_step=next_step).latest("id")
+    return found, copy.deepcopy(dict(store.load(found)))
+
+
+def test_tidy_executes_no_other_plan_than_the_approved_one(templates, tmp_path, ana):
+    """F5: also where a fork starts behind the approval with a plan that takes in more."""
+    origin = make_repository(tmp_path / "origin", UNTIDY)
+    order = drive(runs.submit("repo-tidy", by=ana, repository_url=str(origin)))
+    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.cancel_order(order.pk, by=ana, via=Via.PAGE)
+    answered, state = after(order, "planning", "execute")
+    state["plan"]["rules"][0]["files"].append("secrets.py")
+    runs.fork(answered.pk, by=ana, reason="more", state=state)
+    assert outcome(drive(order)) == ("failed", "content_changed")
+    runs.fork(answered.pk, by=ana, reason="the approved one")
+    assert drive(order).phase == "awaiting_implementation_review"
+
+
+def test_smart_booking_posts_no_other_invoice_than_the_one_that_was_decided_about(make_order, settings, tmp_path, ana):
+    """F5, S3-51."""
+    settings.WAYSTATION_SHARED, settings.WAYSTATION_FILES = tmp_path / "shared", [tmp_path / "inbox"]
+    house = House(make_order, tmp_path, ana)
+    order = house.book(samples.without_vat_id())
+    data = {"BT-31": "ATU12345675", "BT-84": samples.STEEL_IBAN}
+    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE, payload=data)
+    services.cancel_order(order.pk, by=ana, via=Via.PAGE)
+    answered, state = after(order, "decide", "decide")
+    runs.fork(answered.pk, by=ana, reason="another file", state={**state, "document": "0" * 64})
+    assert (outcome(drive(order)), len(house.ledger())) == (("failed", "content_changed"), 0)
+    runs.fork(answered.pk, by=ana, reason="the file that was read")
+    assert (outcome(drive(order)), len(house.ledger())) == (("completed", ""), 3)
