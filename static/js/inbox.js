@@ -47,6 +47,7 @@ function compare(next) {
   for (const [id, row] of here) {
     if (there.has(id) || row.classList.contains("gone")) continue;
     row.classList.add("gone");
+    row.querySelector("input")?.remove(); // it can no longer be answered with others
     row.querySelector(".button").replaceWith(verdict(next.querySelector(`[data-of="${id}"]`)));
   }
   const news = [...there.keys()].filter((id) => !here.has(id)).length;
@@ -60,8 +61,8 @@ function compare(next) {
 function verdict(entry) {
   const line = document.createElement("span");
   line.className = "by";
-  if (entry) line.append(entry.querySelector(".verdict").textContent.trim(), " by ", ...entry.querySelector(".by").cloneNode(true).childNodes);
-  else line.textContent = "No longer asked";
+  if (entry) line.append(entry.querySelector(".verdict").textContent.trim(), " · ", ...entry.querySelector(".by").cloneNode(true).childNodes);
+  else line.textContent = "No longer waits for you";
   return line;
 }
 
