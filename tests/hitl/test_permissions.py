@@ -98,6 +98,7 @@ KNOWN = {
     f"{API}threads/<{THREAD}>/events": Address({"GET", "HEAD"}, own=True),
     f"{API}threads/<{THREAD}>/runs": Address({"GET", "HEAD", "POST"}, own=True, body={"input": "APPROVE"}),
     f"{API}runs": Address({"GET", "HEAD"}),
+    f"{API}runs/<{RUN}>/events": Address({"GET", "HEAD"}, own=True),
     f"{API}runs/<{RUN}>": Address({"GET", "HEAD"}, own=True),
     f"{API}runs/<{RUN}>/checkpoints": Address({"GET", "HEAD"}, own=True),
     f"{API}runs/<{RUN}>/input": Address({"POST"}, own=True, body={"content": "APPROVE"}),
