@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
-from checkpoints import codec, graph_state, ids, lineage, log, store
+from checkpoints import codec, graph_state, ids, lineage, store
 from checkpoints.models import Checkpoint, Thread
 from hitl import services, threads
 from hitl.models import Via
@@ -317,22 +317,6 @@ def _branch(thread: Thread, tip: UUID, request: Request, *, limit: int) -> dict[
     rest = found[-1].parent_id
     url = replace_query_param(request.build_absolute_uri(), "branch", ids.show(Checkpoint.PREFIX, rest)) if rest else None
     return {"next": url, "previous": None, "results": CheckpointOut(found, many=True).data}
-
-
-class ThreadEvents(APIView):
-    @extend_schema(
-        operation_id="list_thread_events",
-        responses=EventOut(many=True),
-        parameters=[
-            OpenApiParameter("after", int, description="Events with a higher number only; 0 for all."),
-            OpenApiParameter("limit", int, description=f"Up to {MAX_EVENTS}."),
-        ],
-        summary="A thread's log, in order",
-    )
-    def get(self, request: Request, thread_id: UUID) -> Response:
-        thread = thread_of(thread_id, request)
-        after, limit = number(request, "after", 0, high=2**62), number(request, "limit", log.PAGE, high=MAX_EVENTS)
-        return Response(log.told_after(thread.pk, after, limit=limit))
 
 
 def number(request: Request, name: str, default: int, *, high: int) -> int:

@@ -1,4 +1,4 @@
-"""REST routes of questions and answers, under /api/v1/. `logs/stream` is served beside Django, in `hitl.routing`."""
+"""REST routes of questions and answers, under /api/v1/. Streams are served beside Django, by `hitl.routing`."""
 
 from django.urls import path, re_path
 
@@ -6,6 +6,7 @@ from hitl import (
     api,
     api_bulk,
     api_checkpoints,
+    api_events,
     api_ledger,
     api_outbound,
     api_policy,
@@ -30,11 +31,12 @@ urlpatterns = [
     path("threads/<thr:thread_id>/state", api_threads.ThreadState.as_view()),
     path("threads/<thr:thread_id>/history", api_threads.ThreadHistory.as_view()),
     path("threads/<thr:thread_id>/branches", api_checkpoints.ThreadBranches.as_view()),
-    path("threads/<thr:thread_id>/events", api_threads.ThreadEvents.as_view()),
+    path("threads/<thr:thread_id>/events", api_events.ThreadEvents.as_view()),
     path("threads/<thr:thread_id>/runs", api_threads.ThreadRuns.as_view()),
     path("runs", api_threads.Runs.as_view()),
     path("runs/<run:run_id>", api_threads.RunDetail.as_view()),
     path("runs/<run:run_id>/checkpoints", api_threads.RunCheckpoints.as_view()),
+    path("runs/<run:run_id>/events", api_events.RunEvents.as_view()),
     path("runs/<run:run_id>/input", api_threads.RunInput.as_view()),
     path("runs/<run:run_id>/resume", api_threads.RunResume.as_view()),
     path("runs/<run:run_id>/cancel", api_threads.RunCancel.as_view()),

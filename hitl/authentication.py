@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
+from django.conf import settings
+from django.contrib import auth
 from django.contrib.auth.models import User
+from django.http import HttpRequest
 from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
@@ -67,11 +72,36 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
         return {"type": "http", "scheme": "bearer", "description": "A token from `manage.py api_token USER`."}
 
 
-def person_of(scope: Any) -> User | None:
-    """Who opened a socket or a stream: by `Authorization: Bearer`, else by session."""
+SUBPROTOCOL = "waystation"
+"""What a socket speaks. Beside it a client that can set no header may offer `bearer.<token>`: addresses are logged, offers are not."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who opened a socket or a stream."""
+
+    user: User
+    may_write: bool
+
+
+def caller_of(scope: Any) -> Caller | None:
+    """By `Authorization: Bearer`, by an offered subprotocol, else by session. Reads all anew, so it can be asked again later."""
+    secret = _secret_of(scope)
+    if secret is not None:
+        token = token_of(secret)
+        return Caller(token.user, token.scope == ApiToken.Scope.WRITE) if token else None
+    key = getattr(scope.get("session"), "session_key", None)
+    if not key:
+        return None
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
+    user = auth.get_user(request)
+    return Caller(user, may_write=True) if isinstance(user, User) and user.is_active else None
+
+
+def _secret_of(scope: Any) -> str | None:
     header = dict(scope["headers"]).get(b"authorization", b"").split()
     if len(header) == 2 and header[0].lower() == b"bearer":
-        token = token_of(header[1].decode("latin-1"))
-        return token.user if token else None
-    user = scope.get("user")
-    return user if user is not None and user.is_authenticated and user.is_active else None
+        return str(header[1].decode("latin-1"))
+    offers = (offer.removeprefix("bearer.") for offer in scope.get("subprotocols", []) if offer.startswith("bearer."))
+    return next(offers, None)

@@ -1,24 +1,48 @@
-"""WebSockets: catch up, then follow. A reconnect is a plain connect with `?after=<seq>`.
+"""WebSockets: catch up, then follow, and take answers. A reconnect is a plain connect with `?after=<seq>`. See docs/live.md.
 
-Close codes: 4400 malformed request, 4401 not logged in, 4404 no such thread for you.
+Close codes: 1000 the run has ended and all of it was told; 4400 malformed address; 4401 not, or no longer, logged in; 4403 no longer
+allowed; 4404 no such thing for you; 4408 this client does not read. After 4408, and any code below 4000, come back with the last number.
 """
 
 from __future__ import annotations
 
 import asyncio
-import uuid
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Coroutine
+from contextlib import aclosing
 from typing import Any
 from urllib.parse import parse_qs
 
-from channels.generic.websocket import AsyncJsonWebsocketConsumer
+from channels.consumer import get_handler_name
+from channels.generic.websocket import AsyncWebsocketConsumer
 from django.contrib.auth.models import User
 
-from checkpoints import live
-from hitl import postponing, sight
-from hitl.authentication import person_of
+from hitl import following
+from hitl.authentication import SUBPROTOCOL, Caller, caller_of
+from hitl.backpressure import Stalled
+from hitl.following import Subject
 from hitl.hub import cursor, hub, in_database_thread
+from hitl.saying import Place, ProblemOf, answer
+
+logger = logging.getLogger(__name__)
 
 PING_EVERY = 25.0
+RECHECK_EVERY = 30.0
+"""Seconds after which a socket is closed whose person may not see it any more."""
+HEARD, WITHIN = 100, 10.0
+"""So many messages of one client are heard in so many seconds; the others are refused."""
+NO_LAYER = "none"
+"""The hub listens for all sockets of the process: a channel layer that fails must not reach one."""
+THROTTLED = {
+    "type": "about:blank",
+    "title": "Too Many Requests",
+    "status": 429,
+    "code": "throttled",
+    "detail": f"More than {HEARD} messages in {WITHIN:.0f} seconds; this one was not heard, and nothing was changed.",
+}
 
 
 class Refused(Exception):
@@ -29,97 +53,148 @@ class Refused(Exception):
         self.code = code
 
 
-@in_database_thread
-def sees_thread(user: User, thread_id: uuid.UUID) -> bool:
-    return sight.sees(thread_id, by=user)
+class LiveConsumer(AsyncWebsocketConsumer):
+    """A socket whose tasks send for as long as it is open, and which answers each message of its client."""
 
+    channel_layer_alias = NO_LAYER
 
-@in_database_thread
-def waiting(user: User) -> int:
-    return postponing.inbox(user).count()
+    def __init__(self, problem_of: ProblemOf) -> None:
+        super().__init__()
+        self.problem_of = problem_of
+        self.place = Place()
+        self.tasks: list[asyncio.Task[None]] = []
+        self.heard: deque[float] = deque(maxlen=HEARD)
+        self.answering = asyncio.Lock()
 
-
-class Pumping(AsyncJsonWebsocketConsumer):
-    """A consumer whose one task sends for as long as the socket is open."""
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        """Without Channels' look at database connections, a trip to another thread: every query here is made in the hub's threads."""
+        await getattr(self, get_handler_name(message))(message)
 
     async def connect(self) -> None:
-        await self.accept()  # first: a browser learns the close code only from a socket that was open
+        # accepted first: a browser learns the close code only from a socket that was open
+        await self.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in self.scope.get("subprotocols", []) else None)
         try:
-            user = await in_database_thread(person_of)(self.scope)
-            if user is None:
-                raise Refused(4401)
-            self.user: User = user
-            await self.enter()
+            self.user = await in_database_thread(self._admit)()
         except Refused as refusal:
             await self.close(code=refusal.code)
             return
-        self.tasks = [asyncio.create_task(self.pump()), asyncio.create_task(self._ping())]
+        self.tasks = [asyncio.create_task(self._minded(work)) for work in (self.pump(), self._ping(), self._watch_rights())]
 
-    async def enter(self) -> None:
-        """Check what this socket asks for; raises Refused."""
+    def _admit(self) -> User:
+        caller = self._caller()
+        self.enter(caller)
+        return caller.user
+
+    def _caller(self) -> Caller:
+        caller = caller_of(self.scope)
+        if caller is None:
+            raise Refused(4401)
+        return caller
+
+    def enter(self, caller: Caller) -> None:
+        """Check what this socket asks for; raises Refused. In a database thread."""
+
+    def may_stay(self, caller: Caller) -> bool:
+        """In a database thread."""
+        return True
 
     async def pump(self) -> None:
         raise NotImplementedError
 
+    async def _minded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Refused as refusal:
+            await self.close(code=refusal.code)
+        except Stalled:
+            pass  # cut already
+        except Exception:  # a task of its own: nobody else would notice
+            logger.exception("a socket fails")
+            await self.close(code=1011)
+
     async def _ping(self) -> None:
         while True:
             await asyncio.sleep(PING_EVERY)
-            await self.send_json({"type": "ping"})
+            await self.send(text_data='{"type": "ping"}')
 
-    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
-        """Nothing is read from these sockets, and whatever a client sends is no reason for a traceback."""
+    async def _watch_rights(self) -> None:
+        while True:
+            await asyncio.sleep(RECHECK_EVERY)
+            await in_database_thread(self._recheck)()
+
+    def _recheck(self) -> None:
+        if not self.may_stay(self._caller()):
+            raise Refused(4403)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        now = time.monotonic()
+        if len(self.heard) == HEARD and self.heard[0] > now - WITHIN:
+            await self.send(text_data=json.dumps({"type": "refused", "id": None, "problem": THROTTLED}))
+            return
+        self.heard.append(now)
+        async with self.answering:
+            reply = await in_database_thread(answer)(text_data, scope=self.scope, place=self.place, problem_of=self.problem_of)
+            await self.send(text_data=reply)
 
     async def disconnect(self, code: int) -> None:
-        for task in getattr(self, "tasks", []):
+        for task in self.tasks:
             task.cancel()
 
 
-class ThreadConsumer(Pumping):
-    """Sends a thread's events after `?after=<seq>`, in order, each once."""
+class SubjectConsumer(LiveConsumer):
+    """Sends the events of a thread or of a run after `?after=<seq>`, in order, each once."""
 
-    async def enter(self) -> None:
-        self.thread_id: uuid.UUID = self.scope["url_route"]["kwargs"]["thread_id"]
+    subject: Subject
+
+    def find(self, user: User) -> Subject | None:
+        raise NotImplementedError
+
+    def enter(self, caller: Caller) -> None:
         try:
             self.seq = cursor(parse_qs(self.scope["query_string"].decode("latin-1")).get("after", ["0"])[0])
         except ValueError as error:
             raise Refused(4400) from error
-        if not await sees_thread(self.user, self.thread_id):
+        found = self.find(caller.user)
+        if found is None:
             raise Refused(4404)
+        self.subject = found
+        self.place = Place(found.thread_id, found.run_id)
+
+    def may_stay(self, caller: Caller) -> bool:
+        return self.subject.is_visible(caller.user)
 
     async def pump(self) -> None:
-        async for events in hub().follow(self.thread_id, self.seq):
-            for event in events:
-                await self.send_json(event)
+        async with aclosing(following.pages(self.subject, self.seq)) as pages:  # type: ignore[type-var]  # an async generator
+            async for page in pages:
+                for told in page.told:
+                    await self.send(text_data=told.text)
+        async with self.answering:  # who answered last may be the one who ended it, or the one who came too late
+            await self.close(code=1000)
 
 
-class InboxConsumer(Pumping):
-    """Sends how many questions wait for this person, now and whenever that may have changed."""
+class ThreadConsumer(SubjectConsumer):
+    def find(self, user: User) -> Subject | None:
+        return following.find_thread(user, self.scope["url_route"]["kwargs"]["thread_id"])
 
-    async def enter(self) -> None:
-        self.sent = -1
-        await self.channel_layer.group_add(live.INBOX, self.channel_name)
+
+class RunConsumer(SubjectConsumer):
+    def find(self, user: User) -> Subject | None:
+        return following.find_run(user, self.scope["url_route"]["kwargs"]["run_id"])
+
+
+class InboxConsumer(LiveConsumer):
+    """Sends how many questions wait for this person, now and whenever other ones do."""
 
     async def pump(self) -> None:
-        while True:
-            await self._tell()
-            await asyncio.sleep(30)  # hints may be lost
-
-    async def inbox_hint(self, message: dict[str, Any]) -> None:
-        await self._tell()
-
-    async def _tell(self) -> None:
-        count = await waiting(self.user)
-        if count != self.sent:
-            self.sent = count
-            await self.send_json({"type": "inbox", "waiting": count})
-
-    async def disconnect(self, code: int) -> None:
-        await super().disconnect(code)
-        await self.channel_layer.group_discard(live.INBOX, self.channel_name)
+        async with aclosing(hub().waiting(self.user)) as counts:  # type: ignore[type-var]  # an async generator
+            async for count in counts:
+                await self.send(text_data=json.dumps({"type": "inbox", "waiting": count}))
 
 
-class NoSuchSocket(AsyncJsonWebsocketConsumer):
+class NoSuchSocket(AsyncWebsocketConsumer):
     """Every other address."""
+
+    channel_layer_alias = NO_LAYER
 
     async def connect(self) -> None:
         await self.accept()

@@ -1,35 +1,48 @@
 """One hub per server process: whoever watches a thread here shares one group membership and one read per hint.
 
-The log is the truth. Hints may be lost, so each topic also looks every few seconds; a channel layer that fails costs that delay
-and a log line, never a watcher.
+The log is the truth. Hints may be lost, so every few seconds one query asks for the newest numbers of all watched threads; a channel
+layer or a database that fails costs that delay and a log line, never a watcher. Nothing is queued for a watcher: each takes the next
+page when its client has taken the last one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from itertools import accumulate, islice
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
+from django.contrib.auth.models import User
 from django.db import close_old_connections
 
 from checkpoints import live, log
 from checkpoints.log import Envelope
 from checkpoints.models import Thread
+from hitl.waiting import Inbox
 
 logger = logging.getLogger(__name__)
 
 KEPT = 500
-"""Events of a thread kept in memory for watchers that are nearly up to date."""
+"""Events of a thread kept in memory for watchers that are nearly up to date,"""
+KEPT_CHARACTERS = 2_000_000
+"""and how much they may come to."""
+PAGE_CHARACTERS = 256_000
+"""What a page may come to: a client that does not read keeps one in memory."""
+LEAST = 10
+"""Events that are read at once, however large."""
 JOIN_WITHIN = 2.0
-"""Seconds for the channel layer to let a watcher in; with one that hangs it goes on by reading."""
+"""Seconds for the channel layer to let a topic in; with one that hangs it goes on by reading."""
 LOOK_EVERY = 5.0
-"""Seconds after which a topic reads the log without a hint."""
+"""Seconds after which the log is read without a hint, and a channel layer that failed is tried again."""
+ASKED_AT_ONCE = 500
+"""Threads in one query for newest numbers."""
 
 _pool = ThreadPoolExecutor(4, thread_name_prefix="hub-database")
 P = ParamSpec("P")
@@ -56,14 +69,35 @@ def cursor(text: str) -> int:
     return int(text)
 
 
-@in_database_thread
-def _read(thread_id: uuid.UUID, seq: int) -> list[Envelope]:
-    return log.told_after(thread_id, seq)
+class Told(NamedTuple):
+    """An event, and its JSON text, which is written once for all who watch."""
+
+    event: Envelope
+    text: str
+
+    @property
+    def seq(self) -> int:
+        return self.event["seq"]
+
+
+def _told(events: Collection[Envelope]) -> list[Told]:
+    return [Told(event, json.dumps(event)) for event in events]
+
+
+def _page(told: list[Told]) -> list[Told]:
+    """The first of some events, at least one."""
+    sizes = accumulate(len(one.text) for one in told)
+    return told[: max(1, sum(1 for size in sizes if size <= PAGE_CHARACTERS))]
 
 
 @in_database_thread
-def _last_seq(thread_id: uuid.UUID) -> int:
-    return Thread.objects.values_list("last_seq", flat=True).get(pk=thread_id)
+def _read(thread_id: uuid.UUID, seq: int, limit: int) -> list[Told]:
+    return _told(log.told_after(thread_id, seq, limit=limit))
+
+
+@in_database_thread
+def _newest(thread_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
+    return dict(Thread.objects.filter(pk__in=thread_ids).values_list("pk", "last_seq"))
 
 
 class Topic:
@@ -73,117 +107,249 @@ class Topic:
         self.thread_id = thread_id
         self.watchers = 0
         self.seq = -1
-        self.recent: deque[Envelope] = deque(maxlen=KEPT)
+        """Not known yet."""
+        self.recent: deque[Told] = deque()
+        self._weight = 0
+        self._usual = 200
+        """Characters of an event, lately."""
         self._news = asyncio.Event()
-        self._task = asyncio.create_task(self._run(), name=f"topic {thread_id}")
+        self._looking: asyncio.Task[None] | None = None
+        self._again = False
+        self._reading: dict[int, asyncio.Future[list[Told]]] = {}
 
     def stop(self) -> None:
-        self._task.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
 
-    async def since(self, seq: int) -> list[Envelope]:
-        """The events after `seq`: from memory where they are all there, else a page of the log."""
-        if self.recent and self.recent[0]["seq"] <= seq + 1:
-            return [event for event in self.recent if event["seq"] > seq]
-        if 0 <= self.seq <= seq:
-            return []
-        return list(await _read(self.thread_id, seq))
+    async def since(self, seq: int) -> list[Told]:
+        """The events after `seq`: from memory where they are all there, else a page of the log, read once for all who need it."""
+        if self.recent and self.recent[0].seq <= seq + 1:
+            found = list(islice(self.recent, max(0, seq + 1 - self.recent[0].seq), None))
+            return found if self._weight <= PAGE_CHARACTERS else _page(found)
+        reading = self._reading.get(seq)
+        if reading is None:
+            reading = self._reading[seq] = asyncio.ensure_future(self._read(seq))
+            reading.add_done_callback(lambda _: self._reading.pop(seq, None))
+        return await asyncio.shield(reading)
+
+    async def _read(self, seq: int) -> list[Told]:
+        """A page of the log, of so many events as came to a page's size before."""
+        found: list[Told] = await _read(self.thread_id, seq, max(LEAST, min(log.PAGE, PAGE_CHARACTERS // self._usual)))
+        if found:
+            self._usual = max(1, sum(len(told.text) for told in found) // len(found))
+        return _page(found)
 
     async def beyond(self, seq: int) -> None:
         """Wait until there is more than `seq`."""
         while self.seq <= seq:
-            news = self._news
-            await news.wait()
+            await self._news.wait()
+
+    def take(self, hint: dict[str, Any]) -> None:
+        """Use the events that a hint carries when they follow what is known; read the log otherwise."""
+        if hint["seq"] <= self.seq:
+            return
+        events = hint["events"]
+        if self.seq >= 0 and events and events[0]["seq"] == self.seq + 1:
+            self._extend(_told(events))
+        else:
+            self.look()
+
+    def look(self) -> None:
+        """Read the log soon; all who wish so while it is being read share the next time."""
+        self._again = True
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look(), name=f"look at {self.thread_id}")
+
+    async def _look(self) -> None:
+        while self._again:
+            self._again = False
+            try:
+                await self._read_on()
+            except Exception as error:  # noqa: BLE001  # databases raise their clients' own errors; the next look may succeed
+                logger.warning("could not read the log of %s, will look again: %s", self.thread_id, error)
+
+    async def _read_on(self) -> None:
+        if self.seq < 0:
+            found = await _newest([self.thread_id])
+            self.seq = max(self.seq, found.get(self.thread_id, 0))
+            self._announce()
+            return
+        while events := await self._read(self.seq):
+            self._extend(events)
+
+    def _extend(self, events: list[Told]) -> None:
+        fresh = [told for told in events if told.seq > self.seq]  # a hint may have been quicker than the read
+        if not fresh:
+            return
+        if self.recent and fresh[0].seq > self.recent[-1].seq + 1:  # the log's beginning was dropped meanwhile
+            self.recent.clear()
+            self._weight = 0
+        self.recent.extend(fresh)  # its numbers have no gap: `since` counts on it
+        self._weight += sum(len(told.text) for told in fresh)
+        while len(self.recent) > KEPT or self._weight > KEPT_CHARACTERS:
+            self._weight -= len(self.recent.popleft().text)
+        self.seq = fresh[-1].seq
+        self._announce()
 
     def _announce(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self._follow()
-            except asyncio.CancelledError:
-                raise
-            except Exception as error:  # noqa: BLE001  # layer and database raise their clients' own errors; watchers must outlive them
-                logger.warning("watching %s goes on by reading every %s s: %s", self.thread_id, LOOK_EVERY, error)
-                await asyncio.sleep(LOOK_EVERY)
-                await self._look_quietly()
-
-    async def _follow(self) -> None:
-        """Join the group first and look then, so that nothing falls between."""
-        layer: Any = get_channel_layer()
-        channel = await layer.new_channel()
-        await asyncio.wait_for(layer.group_add(live.group(self.thread_id), channel), timeout=JOIN_WITHIN)
-        receiving: asyncio.Task[dict[str, Any]] | None = None
-        try:
-            await self._look()
-            while True:
-                receiving = receiving or asyncio.create_task(layer.receive(channel))
-                done, _ = await asyncio.wait({receiving}, timeout=LOOK_EVERY)
-                hint = receiving.result() if done else None
-                receiving = None if done else receiving
-                await self._take(hint)
-        finally:
-            if receiving is not None:
-                receiving.cancel()
-            await layer.group_discard(live.group(self.thread_id), channel)
-
-    async def _take(self, hint: dict[str, Any] | None) -> None:
-        """Use the events that a hint carries when they follow what is known; read the log otherwise."""
-        if hint is not None and hint["seq"] <= self.seq:
-            return
-        events = hint["events"] if hint else []
-        if events and events[0]["seq"] == self.seq + 1:
-            self._extend(events)
-        else:
-            await self._look()
-
-    async def _look(self) -> None:
-        if self.seq < 0:
-            self.seq = await _last_seq(self.thread_id)
-            self._announce()
-            return
-        while events := await _read(self.thread_id, self.seq):
-            self._extend(events)
-
-    async def _look_quietly(self) -> None:
-        try:
-            await self._look()
-        except Exception as error:  # noqa: BLE001  # as in _run: the next look may succeed
-            logger.warning("could not read the log of %s: %s", self.thread_id, error)
-
-    def _extend(self, events: list[Envelope]) -> None:
-        self.recent.extend(events)
-        self.seq = events[-1]["seq"]
-        self._announce()
-
 
 class Hub:
-    """The topics of one event loop."""
+    """The topics of one event loop, the one channel by which hints reach it, and the one query that makes up for lost ones."""
 
     def __init__(self) -> None:
         self._topics: dict[uuid.UUID, Topic] = {}
+        self._inbox = Inbox(in_database_thread)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._channel = ""
+        self._joined: set[str] = set()
+        """Groups that the channel is in."""
 
-    async def follow(self, thread_id: uuid.UUID, seq: int) -> AsyncIterator[list[Envelope]]:
+    async def follow(self, thread_id: uuid.UUID, seq: int) -> AsyncIterator[list[Told]]:
         """Pages of a thread's events after `seq`, in order, each event once, for as long as the caller listens."""
         topic = self._topics.get(thread_id)
         if topic is None:
             topic = self._topics[thread_id] = Topic(thread_id)
         topic.watchers += 1
+        self._wake()
         try:
+            if topic.seq < 0:
+                await self._join(live.group(thread_id))  # before the first look, so that nothing falls between
+                topic.look()
             while True:
                 await topic.beyond(seq)
                 if page := await topic.since(seq):
-                    seq = page[-1]["seq"]
+                    seq = page[-1].seq
                     yield page
         finally:
             topic.watchers -= 1
             if topic.watchers == 0:
                 topic.stop()
                 self._topics.pop(thread_id, None)
+                self._left(live.group(thread_id))
+
+    async def waiting(self, user: User) -> AsyncIterator[int]:
+        """How many questions wait for a person: now, and whenever other ones do."""
+        self._inbox.watchers += 1
+        self._wake()
+        try:
+            if self._inbox.watchers == 1:
+                await self._join(live.INBOX)
+            async for count in self._inbox.counts(user):
+                yield count
+        finally:
+            self._inbox.watchers -= 1
+            if self._inbox.watchers == 0:
+                self._left(live.INBOX)
+
+    @property
+    def _groups(self) -> set[str]:
+        return {live.group(thread_id) for thread_id in self._topics} | ({live.INBOX} if self._inbox.watchers else set())
+
+    def _wake(self) -> None:
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self._listen(), name="hub: hints"), asyncio.create_task(self._poll(), name="hub: poll")]
+
+    def _left(self, group: str) -> None:
+        """Nobody here watches a group any more. Leaving may fail, so it is no part of what its last watcher does."""
+        if not self._groups:
+            for task in self._tasks:
+                task.cancel()
+            self._tasks, self._channel = [], ""
+        elif group in self._joined:
+            self._joined.discard(group)
+            leaving = asyncio.create_task(_leave_all([group], self._channel))
+            _leaving.add(leaving)
+            leaving.add_done_callback(_leaving.discard)
+
+    async def _join(self, group: str) -> None:
+        """Get the hints of a group. Where that fails, the poll tries again."""
+        if not self._channel or group in self._joined:
+            return  # without a channel yet, _listen joins all groups
+        layer: Any = get_channel_layer()
+        try:
+            async with asyncio.timeout(JOIN_WITHIN):
+                await layer.group_add(group, self._channel)
+            self._joined.add(group)
+        except Exception as error:  # noqa: BLE001  # as in _listen
+            logger.warning("%s is watched by reading for now: %s", group, error)
+
+    async def _listen(self) -> None:
+        """Take hints from the channel layer; after an error, begin again with a channel of its own."""
+        while True:
+            try:
+                await self._take_hints()
+            except Exception as error:  # noqa: BLE001  # layers raise their clients' own errors; watchers must outlive them
+                logger.warning("no live hints, watching goes on by reading every %s s: %s", LOOK_EVERY, error)
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def _take_hints(self) -> None:
+        layer: Any = get_channel_layer()
+        async with asyncio.timeout(JOIN_WITHIN):  # not `wait_for`, which in Python 3.11 may swallow a cancellation
+            channel: str = await layer.new_channel()
+        joined: set[str] = set()
+        self._channel, self._joined = channel, joined
+        try:
+            for group in self._groups:  # a set of its own, whatever comes meanwhile
+                async with asyncio.timeout(JOIN_WITHIN):
+                    await layer.group_add(group, channel)
+                joined.add(group)
+            self._look_everywhere()  # at what happened while there was no channel
+            while True:
+                self._take(await layer.receive(channel))
+        finally:
+            if self._channel == channel:
+                self._channel, self._joined = "", set()
+            await _leave_all(joined, channel)
+
+    def _take(self, hint: dict[str, Any]) -> None:
+        if hint["type"] == "inbox.hint":
+            self._inbox.stir()
+        elif topic := self._topics.get(uuid.UUID(hint["thread"])):
+            topic.take(hint)
+
+    def _look_everywhere(self) -> None:
+        for topic in self._topics.values():
+            topic.look()
+        self._inbox.stir()
+
+    async def _poll(self) -> None:
+        """Find what no hint told: one query for all watched threads."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            for group in self._groups - self._joined:
+                await self._join(group)
+            watched = list(self._topics)
+            for first in range(0, len(watched), ASKED_AT_ONCE):
+                await self._ask(watched[first : first + ASKED_AT_ONCE])
+            self._inbox.grow_old()
+
+    async def _ask(self, threads: list[uuid.UUID]) -> None:
+        try:
+            newest = await _newest(threads)
+        except Exception as error:  # noqa: BLE001  # as in Topic._look
+            logger.warning("could not look for news, will look again: %s", error)
+            return
+        for thread_id, seq in newest.items():
+            topic = self._topics.get(thread_id)
+            if topic is not None and topic.seq < seq:
+                topic.look()
+
+
+async def _leave_all(groups: Collection[str], channel: str) -> None:
+    layer: Any = get_channel_layer()
+    try:
+        for group in list(groups):
+            async with asyncio.timeout(JOIN_WITHIN):
+                await layer.group_discard(group, channel)
+    except Exception as error:  # noqa: BLE001  # as in _listen; hints of a group that nobody watches are dropped
+        logger.warning("could not leave %d groups: %s", len(groups), error)
 
 
 _hubs: dict[asyncio.AbstractEventLoop, Hub] = {}
+_leaving: set[asyncio.Task[None]] = set()
 
 
 def hub() -> Hub:

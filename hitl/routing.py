@@ -1,20 +1,34 @@
-"""WebSocket addresses."""
+"""Addresses of sockets and streams, which are served beside Django."""
+
+from __future__ import annotations
 
 from typing import Any
 
-from channels.consumer import AsyncConsumer
 from django.urls import path, re_path
 
-from hitl import consumers
+from hitl import consumers, sse
+from hitl.saying import ProblemOf
 
 
-def _application(consumer: type[AsyncConsumer]) -> Any:
-    """Django's `path` is typed for views; Channels' router takes ASGI applications by the same function."""
-    return consumer.as_asgi()
+def websockets(problem_of: ProblemOf) -> list[Any]:
+    """`problem_of` says what an error is to a client: it belongs to the layer above."""
+    thread: Any = consumers.ThreadConsumer.as_asgi(problem_of=problem_of)
+    run: Any = consumers.RunConsumer.as_asgi(problem_of=problem_of)
+    inbox: Any = consumers.InboxConsumer.as_asgi(problem_of=problem_of)
+    other: Any = consumers.NoSuchSocket.as_asgi()
+    return [
+        path("ws/threads/<thr:thread_id>/stream", thread),
+        path("ws/runs/<run:run_id>/stream", run),
+        path("runs/<run:run_id>/stream/ws", run),  # S0-9
+        path("ws/inbox", inbox),
+        re_path("", other),
+    ]
 
 
-websockets = [
-    path("ws/threads/<thr:thread_id>/stream", _application(consumers.ThreadConsumer)),
-    path("ws/inbox", _application(consumers.InboxConsumer)),
-    re_path("", _application(consumers.NoSuchSocket)),
-]
+def streams() -> list[tuple[str, Any]]:
+    """Routes with their applications."""
+    return [
+        ("api/v1/threads/<thr:thread_id>/stream", sse.stream(sse.thread_of)),
+        ("api/v1/runs/<run:run_id>/stream", sse.stream(sse.run_of)),
+        ("api/v1/work-orders/<wo:order_id>/logs/stream", sse.stream(sse.order_of)),
+    ]

@@ -1,111 +1,155 @@
-"""Server-sent events as a plain ASGI application beside Django: inside Django's handler each open stream would hold a thread.
+"""Server-sent events as plain ASGI applications beside Django: inside Django's handler each open stream would hold a thread.
 
-`id:` is the event's number; a reconnect with `Last-Event-ID` (or `?after=`) misses nothing and sees nothing twice.
+`id:` is the event's number; a reconnect with `Last-Event-ID` (or `?after=`) misses nothing and sees nothing twice. What has ended and was
+told to its end is 204, which is how an EventSource learns to stop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
+from django.contrib.auth.models import User
+
 from checkpoints import ids
-from checkpoints.log import Envelope
-from hitl import services
-from hitl.authentication import person_of
-from hitl.hub import cursor, hub, in_database_thread
-from runs.models import WorkOrder
-from runs.states import ENDED
+from checkpoints.models import Thread
+from hitl import following
+from hitl.authentication import caller_of
+from hitl.backpressure import Stalled
+from hitl.following import Filter, FilterInvalid, Page, Subject
+from hitl.hub import Told, cursor, in_database_thread
 
 HEARTBEAT = 15.0
+RECHECK_EVERY = 30.0
+"""Seconds after which a stream ends whose person may not see it any more; the next try is refused with the reason."""
 RETRY_MS = 2000
-TERMINAL = {"run_completed", "run_failed", "run_cancelled", "run_expired"}
+CHUNK = 32_000
+"""Characters in one write: a client that does not read is noticed between two of them."""
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
+Find = Callable[[User, dict[str, Any]], Subject | None]
 
 
-@in_database_thread
-def find_order(user: Any, order_id: uuid.UUID) -> WorkOrder | None:
-    try:
-        return services.look_at_order(order_id, by=user)
-    except services.NotFound:
-        return None
+class Refused(Exception):
+    """The request is answered with a problem document."""
+
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail = status, code, detail
 
 
-@in_database_thread
-def has_ended(order_id: uuid.UUID, seq: int) -> bool:
-    """Whether the order is over and `seq` is its last event."""
-    order = WorkOrder.objects.select_related("latest_run", "thread").get(pk=order_id)
-    return order.latest_run is not None and order.latest_run.status in ENDED and order.thread.last_seq <= seq
+def thread_of(user: User, names: dict[str, Any]) -> Subject | None:
+    return following.find_thread(user, names["thread_id"])
 
 
-async def order_stream(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """GET /api/v1/work-orders/<id>/logs/stream: all events of the order's thread, then what comes, until the order ends."""
+def run_of(user: User, names: dict[str, Any]) -> Subject | None:
+    return following.find_run(user, names["run_id"])
+
+
+def order_of(user: User, names: dict[str, Any]) -> Subject | None:
+    return following.find_order(user, names["order_id"])
+
+
+def stream(find: Find) -> Any:
+    """GET …/stream: all events of what `find` gives, then what comes, until it ends."""
+
+    async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        try:
+            subject, seq, done = await in_database_thread(_open)(scope, find)
+        except Refused as refusal:
+            await _problem(send, refusal)
+            return
+        if done:
+            await send({"type": "http.response.start", "status": 204, "headers": _trace(subject)})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await _stream(scope, subject, seq, receive, send)
+
+    return application
+
+
+def _open(scope: dict[str, Any], find: Find) -> tuple[Subject, int, bool]:
+    """What is to be told from which number on, and whether all of it was told before. Raises Refused. In a database thread."""
     if scope["method"] != "GET":
-        await _problem(send, 405, "method_not_allowed", "This is a stream: use GET.")
-        return
-    user = await in_database_thread(person_of)(scope)
-    if user is None:
-        await _problem(send, 401, "not_authenticated", "Log in, or send Authorization: Bearer with a token.")
-        return
-    order = await find_order(user, scope["url_route"]["kwargs"]["order_id"])
-    if order is None:
-        await _problem(send, 404, "not_found", "There is no such work order.")
-        return
+        raise Refused(405, "method_not_allowed", "This is a stream: use GET.")
+    caller = caller_of(scope)
+    if caller is None:
+        raise Refused(401, "not_authenticated", "Log in, or send Authorization: Bearer with a token.")
+    found = find(caller.user, scope["url_route"]["kwargs"])
+    if found is None:
+        raise Refused(404, "not_found", "There is nothing of this id.")
+    query = parse_qs(scope["query_string"].decode("latin-1"))
     try:
-        seq = _cursor(scope)
+        last = dict(scope["headers"]).get(b"last-event-id", b"").decode("latin-1")
+        seq = cursor(last or query.get("after", ["0"])[0])
     except ValueError as error:
-        await _problem(send, 400, "cursor_invalid", f"{error}: send the id of the last event you have, or nothing.")
-        return
-    await _stream(order, seq, receive, send)
+        raise Refused(400, "cursor_invalid", f"{error}: send the id of the last event you have, or nothing.") from error
+    try:
+        subject = replace(found, only=Filter.of(query))
+    except FilterInvalid as error:
+        raise Refused(400, "filter_invalid", f"{error}.") from error
+    return subject, seq, seq > 0 and subject.ends and subject.has_ended(seq)
 
 
-def _cursor(scope: dict[str, Any]) -> int:
-    last = dict(scope["headers"]).get(b"last-event-id", b"").decode("latin-1")
-    return cursor(last or parse_qs(scope["query_string"].decode("latin-1")).get("after", ["0"])[0])
+def _trace(subject: Subject) -> list[tuple[bytes, bytes]]:
+    name = ids.show(Thread.PREFIX, subject.thread_id).encode()
+    return [(b"x-trace-id", name), (b"x-agentkit-trace-id", name)]
 
 
-async def _stream(order: WorkOrder, seq: int, receive: Receive, send: Send) -> None:
-    trace = ids.show("thr", order.thread_id).encode()
+async def _stream(scope: dict[str, Any], subject: Subject, seq: int, receive: Receive, send: Send) -> None:
     headers = [
         (b"content-type", b"text/event-stream; charset=utf-8"),
         (b"cache-control", b"no-cache"),
         (b"x-accel-buffering", b"no"),
-        (b"x-trace-id", trace),
-        (b"x-agentkit-trace-id", trace),
+        *_trace(subject),
     ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await _write(send, f"retry: {RETRY_MS}\n\n")
     lock = asyncio.Lock()
-    pump = asyncio.create_task(_pump(order, seq, send, lock))
+    await _write(send, lock, f"retry: {RETRY_MS}\n\n")
+    ending = [asyncio.create_task(_pump(subject, seq, send, lock)), asyncio.create_task(_watch_rights(scope, subject))]
     others = [asyncio.create_task(_until_gone(receive)), asyncio.create_task(_beat(send, lock))]
     try:
-        await asyncio.wait({pump, *others}, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait({*ending, *others}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (pump, *others):
+        for task in (*ending, *others):
             task.cancel()
-    if pump.done() and not pump.cancelled():
+        await asyncio.gather(*ending, *others, return_exceptions=True)
+    for task in done:
+        with suppress(Stalled):  # cut already
+            task.result()
+    if done & set(ending):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _pump(order: WorkOrder, seq: int, send: Send, lock: asyncio.Lock) -> None:
-    if seq and await has_ended(order.pk, seq):
-        return
-    async for events in hub().follow(order.thread_id, seq):
-        async with lock:
-            await _write(send, "".join(frame(event) for event in events))
-        ended = any(event["event"] in TERMINAL for event in events)
-        if ended and await has_ended(order.pk, events[-1]["seq"]):
-            return
+async def _pump(subject: Subject, seq: int, send: Send, lock: asyncio.Lock) -> None:
+    async with aclosing(following.pages(subject, seq)) as pages:  # type: ignore[type-var]  # an async generator
+        async for page in pages:
+            for text in _texts(page):
+                await _write(send, lock, text)
 
 
-def frame(event: Envelope) -> str:
-    return f"id: {event['seq']}\nevent: {event['event']}\ndata: {json.dumps(event, ensure_ascii=True)}\n\n"
+def _texts(page: Page) -> list[str]:
+    """The frames of a page, in pieces of bounded length. A frame without data moves the reader's id on over events that were left out."""
+    pieces, piece = [], ""
+    for told in page.told:
+        piece += frame(told)
+        if len(piece) > CHUNK:
+            pieces.append(piece)
+            piece = ""
+    if not page.told or page.told[-1].seq < page.seq:
+        piece += f"id: {page.seq}\n\n"
+    return [*pieces, piece] if piece else pieces
+
+
+def frame(told: Told) -> str:
+    return f"id: {told.seq}\nevent: {told.event['event']}\ndata: {told.text}\n\n"
 
 
 async def _until_gone(receive: Receive) -> None:
@@ -113,24 +157,43 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
+async def _watch_rights(scope: dict[str, Any], subject: Subject) -> None:
+    """Ends when the person may not follow any more."""
+
+    def may_stay() -> bool:
+        caller = caller_of(scope)
+        return caller is not None and subject.is_visible(caller.user)
+
+    stays = True
+    while stays:
+        await asyncio.sleep(RECHECK_EVERY)
+        stays = await in_database_thread(may_stay)()
+
+
 async def _beat(send: Send, lock: asyncio.Lock) -> None:
     while True:
         await asyncio.sleep(HEARTBEAT)
-        async with lock:
-            await _write(send, ": still here\n\n")
+        await _write(send, lock, ": still here\n\n")
 
 
-async def _write(send: Send, text: str) -> None:
-    await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+async def _write(send: Send, lock: asyncio.Lock, text: str) -> None:
+    async with lock:
+        await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
 
 
-async def _problem(send: Send, status: int, code: str, detail: str) -> None:
-    problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
+async def _problem(send: Send, refused: Refused) -> None:
+    problem = {
+        "type": "about:blank",
+        "title": HTTPStatus(refused.status).phrase,
+        "status": refused.status,
+        "code": refused.code,
+        "detail": refused.detail,
+    }
     body = json.dumps(problem).encode()
     headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
-    if status == 401:
+    if refused.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
-    if status == 405:
+    if refused.status == 405:
         headers.append((b"allow", b"GET"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -27,6 +27,8 @@ from runs.workflows import sequence
 from runs.workflows.sequence import APPROVE, REVISE
 
 TIMELINE = 200
+OUTPUT = 500
+"""Chunks of output that a page begins with."""
 
 
 @dataclass(frozen=True)
@@ -323,9 +325,19 @@ def story_of(thread_id: uuid.UUID) -> dict[str, Any]:
     """The newest events of a thread: the timeline, newest first, and the log, oldest first."""
     events = list(Event.objects.filter(thread=thread_id).exclude(kind=EventKind.STREAMING_CHUNK).order_by("-seq")[:TIMELINE])
     return {
+        "output": _output_of(thread_id, events),
         "timeline": [event for event in events if event.kind != EventKind.LOG],
         "log": [event for event in reversed(events) if event.kind == EventKind.LOG],
     }
+
+
+def _output_of(thread_id: uuid.UUID, newest_first: Sequence[Event]) -> str:
+    """The end of what the step at work has said so far (S0-3); "" where none works."""
+    last = next((event for event in newest_first if event.kind != EventKind.LOG), None)
+    if last is None or last.kind != EventKind.STEP_STARTED:
+        return ""
+    chunks = Event.objects.filter(thread=thread_id, seq__gt=last.seq, kind=EventKind.STREAMING_CHUNK).order_by("-seq")[:OUTPUT]
+    return "".join(str(event.data.get("content", "")) for event in reversed(chunks) if isinstance(event.data, Mapping))
 
 
 def suspended_by(runs: Iterable[Run]) -> str:

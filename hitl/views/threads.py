@@ -13,8 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
-from django.utils.http import quote_etag
-from django.views.decorators.http import condition, require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints import ids, reducers, store
 from checkpoints.models import Checkpoint, Thread
@@ -125,22 +124,9 @@ def status_of(run: Run | None, *, asks: bool) -> str:
 @require_safe
 @login_required
 def thread(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
-    """The page of one thread; with `?live` only the part that changes, with `?seq` only whether there is news."""
-    if "seq" in request.GET:
-        return _news(request, thread_id)
+    """The page of one thread; with `?live` only the part that changes."""
     thread = look_at(thread_id, request)
     return _elsewhere(thread) or show(request, thread, wanted=request.GET.get("pause", ""))
-
-
-def _etag(request: HttpRequest, thread_id: uuid.UUID) -> str | None:
-    found = Thread.objects.filter(pk=thread_id).values_list("last_seq", flat=True).first()
-    return quote_etag(str(found)) if found is not None and sight.sees(thread_id, by=person(request)) else None
-
-
-@condition(etag_func=_etag)
-def _news(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
-    """For a page whose socket is down: 304 while nothing happened."""
-    return HttpResponse(str(look_at(thread_id, request).last_seq), content_type="text/plain")
 
 
 def _elsewhere(thread: Thread) -> HttpResponse | None:

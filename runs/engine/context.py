@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from django.db import connection, transaction
 from checkpoints import codec, ids, log, redaction, store
 from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, EventKind, Memo
-from runs.engine import approvals
+from runs.engine import approvals, streaming
 from runs.models import Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
 from runs.workflows.base import Context, Order, StepFailed, Stopped
@@ -140,6 +140,13 @@ class Held:
             log.append(self.run.thread_id, self.run.pk, [(EventKind.LOG, line)])
             self._require()  # after the append, which waits for whoever is ending the run just now
 
+    def write_chunk(self, text: str, *, step: str, loop: int) -> None:
+        """A piece of what a step says, in its own small commit. Raises Stopped where the run is not ours."""
+        chunk = {"content": codec.readable(text), "step": step, "loop_num": loop}
+        with transaction.atomic(durable=True):
+            log.append(self.run.thread_id, self.run.pk, [(EventKind.STREAMING_CHUNK, chunk)])
+            self._require()
+
 
 def _result(memo: Memo) -> Any:
     """What was recorded; raises CheckpointDamaged where it cannot be read, so that it is not done again."""
@@ -160,7 +167,8 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
     """The context of the step that `held` is at. Its workspace is given back at the end, so that the next step may have it."""
     order = held.told
     number = loop_num(held.head, step["name"])
-    with _workspace(held, order) as workspace:
+    chunks = streaming.Chunks(partial(held.write_chunk, step=step["name"], loop=number))
+    with _workspace(held, order) as workspace, closing(chunks):
         yield Context(
             run_id=held.run.shown_id,
             step=step["name"],
@@ -170,6 +178,7 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             sub_steps=[one["name"] for one in step.get("sub_steps", [])],
             order=order,
             log=held.write_log,
+            stream=chunks.add,
             once=held.once,
             check=held.check,
             workspace=workspace,

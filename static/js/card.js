@@ -2,7 +2,9 @@
 
 import { announce, keysAreOn } from "./page.js";
 
-let showAnswer = () => false;
+let showAnswer = () => false, lastSent = 0;
+/** When an answer was last sent from this page. */
+export const sentAt = () => lastSent;
 /** `show(html)` shows the page that answered a decision and tells whether it was one. */
 export const onAnswer = (show) => { showAnswer = show; };
 
@@ -78,6 +80,7 @@ async function send(event) {
   const key = draftKey(form);
   const free = busy(event.submitter, article);
   let answered = false, sent = false;
+  lastSent = Date.now();
   try {
     const response = await fetch(form.getAttribute("action"), { method: "POST", body, credentials: "same-origin" });
     sent = true;

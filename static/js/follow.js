@@ -1,14 +1,15 @@
 /** The page of a work order or a thread: news from the socket, HTML from the page. */
 
 import * as card from "./card.js";
-import { poll, watch } from "./live.js";
 import { announce, setState } from "./page.js";
+import { openStream } from "./run-stream.js";
 import { tell } from "./time.js";
 
 const PAUSE = 120; // events come in bursts: one fetch for all of them
 const GATHERING = 5_000; // what child runs do is told on threads of their own; this page listens to one
 const root = document.querySelector("[data-page]");
-let stopWatch = () => {}, stopPoll = null, timer = 0, fetching = false, again = false;
+const OURS = 15_000; // an answer that comes so soon after one was sent here is that one
+let stream = null, timer = 0, fetching = false, again = false;
 
 /** Swap what changed between this page and another rendering of it. An unchanged card stays as it is: somebody may be typing in it. */
 function show(fresh) {
@@ -75,33 +76,49 @@ async function refresh() {
 
 const read = (html) => new DOMParser().parseFromString(html, "text/html").querySelector("[data-page]");
 
+/** What a step says while it works; gone when it is done, since its result is in the page. */
+function output({ event, data }) {
+  const box = document.querySelector("[data-output]");
+  if (!box) return;
+  const text = box.querySelector("pre");
+  if (event === "streaming_chunk") {
+    const atEnd = text.scrollTop + text.clientHeight >= text.scrollHeight - 8;
+    text.append(data.content);
+    if (atEnd) text.scrollTop = text.scrollHeight;
+  } else if (event !== "log") text.textContent = "";
+  box.hidden = !text.textContent;
+}
+
+/** A card that was answered elsewhere goes; a line says who answered it and how. */
+function tellAnswer({ data, at }) {
+  if (Date.now() - card.sentAt() < OURS) return;
+  const done = { approve: "approved", revise: "asked for a revision", cancel: "cancelled" }[data.decision] ?? `answered “${data.decision}”`;
+  const words = `${data.by} ${done} at ${new Date(at).toLocaleTimeString()}.`;
+  const line = document.querySelector("[data-answered]");
+  line.textContent = words;
+  line.hidden = false;
+  announce(words);
+}
+
+function onEvent(event) {
+  output(event);
+  if (event.event === "approval_received") tellAnswer(event);
+  if (event.event !== "streaming_chunk") refreshSoon();
+}
+
 function onState(state) {
-  if (state === "live") {
-    stopPoll?.();
-    stopPoll = null;
-    setState("live");
-  } else if (state === "reconnecting") {
-    if (stopPoll) return; // its own answers say how it stands
-    setState("reconnecting");
-    stopPoll = poll(root.dataset.poll, { onNews: refreshSoon, onAnswer: (ok) => setState(ok ? "polling" : "reconnecting") });
-  } else {
-    end();
-  }
+  setState(state);
 }
 
 function end() {
-  stopWatch();
-  stopPoll?.();
-  stopPoll = null;
+  stream?.close();
   setState("ended");
 }
 
 function start() {
   if (root.dataset.terminal === "true") return;
-  stopWatch = watch(root.dataset.thread, Number(root.dataset.seq), {
-    onEvent: ({ event }) => event === "streaming_chunk" || refreshSoon(),
-    onState,
-  });
+  const { thread, seq } = root.dataset;
+  stream = openStream({ thread, after: Number(seq), resume: { maxAttempts: Infinity }, onEvent, onState });
 }
 
 /** After an answer: show the page that the server sent, with its problem if there is one. False if it sent no such page. */

@@ -1,24 +1,37 @@
 /** The badge on every page, and the inbox itself: rows never move under the pointer, new ones wait behind a pill. */
 
-import { connect } from "./live.js";
-import { announce, setState, setWaiting } from "./page.js";
+import { announce, notify, setState, setWaiting } from "./page.js";
+import { openInbox } from "./run-stream.js";
 import { tell } from "./time.js";
 
 const PAUSE = 150;
 const isInbox = () => document.querySelector("[data-inbox]") !== null;
 const rowsOf = (root) => new Map([...root.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row]));
-let timer = 0, fresh = null, wasDown = false, fetching = false, again = false;
+let timer = 0, fresh = null, wasDown = false, fetching = false, again = false, waiting = null;
 
+/** Fetch the inbox as it is now; tells whether the server answered. */
 async function look() {
-  if (fetching) { again = true; return; }
+  if (fetching) { again = true; return true; }
   fetching = true;
   try {
-    const response = await fetch(`/?live${location.search.replace("?", "&")}`, { credentials: "same-origin" });
-    if (response.ok && !response.redirected) compare(new DOMParser().parseFromString(await response.text(), "text/html").querySelector("[data-inbox]"));
-  } catch { /* the connection's state says it */ } finally {
+    const response = await fetch(isInbox() ? `/?live${location.search.replace("?", "&")}` : "/?live", { credentials: "same-origin" });
+    if (!response.ok || response.redirected) return false;
+    const next = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("[data-inbox]");
+    if (next) count(Number(next.dataset.inbox));
+    if (isInbox()) compare(next);
+    return true;
+  } catch {
+    return false;
+  } finally {
     fetching = false;
     if (again) { again = false; lookSoon(); }
   }
+}
+
+function count(now) {
+  setWaiting(now);
+  if (waiting !== null && now > waiting) notify(now);
+  waiting = now;
 }
 
 function lookSoon() {
@@ -26,7 +39,7 @@ function lookSoon() {
   timer = setTimeout(look, PAUSE);
 }
 
-/** Grey what was answered elsewhere, and offer what is new. */
+/** What was answered elsewhere says by whom and has no button any more; what is new is offered. */
 function compare(next) {
   if (!next) return;
   fresh = next;
@@ -34,13 +47,23 @@ function compare(next) {
   for (const [id, row] of here) {
     if (there.has(id) || row.classList.contains("gone")) continue;
     row.classList.add("gone");
-    row.querySelector(".button").textContent = "Answered";
+    row.querySelector("input")?.remove(); // it can no longer be answered with others
+    row.querySelector(".button").replaceWith(verdict(next.querySelector(`[data-of="${id}"]`)));
   }
-  const count = [...there.keys()].filter((id) => !here.has(id)).length;
-  const pill = document.querySelector("[data-pill]");
-  pill.hidden = count === 0;
-  pill.firstElementChild.textContent = `${count} new — show`;
-  if (count) announce(`${count} new in the inbox`);
+  const news = [...there.keys()].filter((id) => !here.has(id)).length;
+  const pill = document.querySelector("[data-pill]"), words = `${news} new — show`;
+  pill.hidden = news === 0;
+  if (news && pill.firstElementChild.textContent !== words) announce(`${news} new in the inbox`);
+  pill.firstElementChild.textContent = words;
+}
+
+/** Who answered, how and when; `entry` is the decision in the history, missing where the run ended without one. */
+function verdict(entry) {
+  const line = document.createElement("span");
+  line.className = "by";
+  if (entry) line.append(entry.querySelector(".verdict").textContent.trim(), " · ", ...entry.querySelector(".by").cloneNode(true).childNodes);
+  else line.textContent = "No longer waits for you";
+  return line;
 }
 
 function showFresh() {
@@ -52,10 +75,11 @@ function showFresh() {
 
 if (isInbox()) document.querySelector("[data-pill] button").addEventListener("click", showFresh);
 
-connect(() => "/ws/inbox", {
-  onMessage(message) {
-    if (message.type !== "inbox" || !Number.isInteger(message.waiting)) return;
-    setWaiting(message.waiting);
+openInbox({
+  look,
+  resume: { maxAttempts: Infinity },
+  onCount(now) {
+    count(now);
     if (isInbox()) lookSoon();
   },
   onState(state) {

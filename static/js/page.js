@@ -10,9 +10,9 @@ export function setWaiting(count) {
   document.title = (count ? `(${count}) ` : "") + document.title.replace(/^\(\d+\) /, "");
 }
 
-const STATES = { live: ["Live", "on"], reconnecting: ["Reconnecting…", ""], polling: ["Checking every 2 s", "poll"] };
+const STATES = { live: ["Live", "on"], reconnecting: ["Reconnecting…", ""], polling: ["Checking every 2 s", "poll"], closed: ["Not connected: reload the page", ""] };
 
-/** Tell honestly how news arrives: `live`, `reconnecting`, `polling`, or `ended` where none is expected. */
+/** Tell honestly how news arrives: `live`, `reconnecting`, `polling`, `closed` where the server refuses, or `ended` where none is expected. */
 export function setState(state) {
   const slot = document.querySelector("[data-state-of-connection]");
   const [text, look] = STATES[state] ?? ["", ""];
@@ -29,4 +29,25 @@ if (box) {
   const show = () => { box.checked = keysAreOn(); document.body.classList.toggle("no-keys", !box.checked); };
   box.addEventListener("change", () => { localStorage.setItem("keys", box.checked ? "on" : "off"); show(); });
   show();
+}
+
+const mayNotify = () => localStorage.getItem("notify") === "on" && globalThis.Notification?.permission === "granted";
+
+/** Tell somebody who looks elsewhere, if they wished for it. All tabs together show one (F30). */
+export function notify(count) {
+  if (!mayNotify() || !document.hidden) return;
+  const note = new Notification(count === 1 ? "A question waits for you" : `${count} questions wait for you`, { tag: "waiting", icon: "/static/favicon.svg" });
+  note.onclick = () => { window.focus(); location.assign("/"); };
+}
+
+const wish = document.querySelector("[data-notify]");
+if (wish && globalThis.Notification) {
+  wish.closest("label").hidden = false;
+  wish.checked = mayNotify();
+  wish.addEventListener("change", async () => {
+    const granted = wish.checked && (await Notification.requestPermission()) === "granted";
+    localStorage.setItem("notify", granted ? "on" : "off");
+    if (wish.checked && !granted) announce("The browser does not allow notifications here.");
+    wish.checked = granted;
+  });
 }

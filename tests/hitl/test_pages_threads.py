@@ -207,14 +207,6 @@ def test_the_live_part_is_the_page_without_its_frame(page, waiting):
     assert f'data-page="{url(waiting)}"' in part
 
 
-def test_a_page_without_a_socket_asks_whether_there_is_news(page, waiting):
-    first = page.get(f"{url(waiting)}?seq")
-    assert first.status_code == 200
-    assert page.get(f"{url(waiting)}?seq", HTTP_IF_NONE_MATCH=first["ETag"]).status_code == 304
-    page.post(url(waiting, "say"), {"text": "APPROVE"})
-    assert page.get(f"{url(waiting)}?seq", HTTP_IF_NONE_MATCH=first["ETag"]).status_code == 200
-
-
 # What a message becomes
 
 
@@ -458,7 +450,7 @@ def test_strangers_find_nothing(waiting, zoe):
     client = Client()
     client.force_login(zoe)
     before = rows()
-    for path in ("", "?live", "?seq", "cancel"):
+    for path in ("", "?live", "cancel"):
         assert client.get(url(waiting, path)).status_code == 404
     for path in ("say", "resume", "cancel"):
         assert client.post(url(waiting, path), {"text": "APPROVE"}).status_code == 404
@@ -475,14 +467,14 @@ def test_a_colleague_of_the_team_sees_and_answers(waiting, ben):
 
 
 def test_nobody_sees_a_thread_without_logging_in(client, waiting):
-    for path in ("/threads/", url(waiting), f"{url(waiting)}?seq"):
+    for path in ("/threads/", url(waiting)):
         assert client.get(path)["Location"].startswith("/login")
 
 
 def test_looking_changes_nothing(page, waiting):
     """F1."""
     before = rows()
-    for path in ("/threads/", url(waiting), url(waiting, "?live"), url(waiting, "?seq"), url(waiting, "cancel")):
+    for path in ("/threads/", url(waiting), url(waiting, "?live"), url(waiting, "cancel")):
         assert page.get(path).status_code == 200
     for path in ("say", "resume"):
         assert page.get(url(waiting, path)).status_code == 405

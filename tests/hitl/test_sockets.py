@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from checkpoints import live, log
 from checkpoints.models import EventKind
-from hitl import services
+from hitl import saying, services
 from hitl.models import ApiToken, Via
 from project.asgi import application
 from runs.engine.advance import advance
@@ -222,12 +222,30 @@ async def test_a_doubled_hint_is_heard_once(url, as_ana, paused, monkeypatch):
         assert await communicator.receive_nothing()
 
 
-@pytest.mark.parametrize("sent", ["nonsense", "{", '{"type": "decision", "decision": "approve"}', "[" * 10_000])
-async def test_what_a_client_says_changes_nothing_and_breaks_nothing(url, as_ana, paused, sent):
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        ("nonsense", "parse_error"),
+        ("{", "parse_error"),
+        ("[]", "parse_error"),
+        ("[" * 100_000, "parse_error"),
+        ('{"id": "' + "x" * 101 + '"}', "parse_error"),
+        ('"' + "x" * saying.LONGEST + '"', "too_large"),
+        ('{"type": "decision", "decision": "approve"}', "invalid"),
+        ('{"type": "decision", "decision": "approve", "pause_id": "pse_1"}', "invalid"),
+        ('{"type": "delete_everything"}', "invalid"),
+        ('{"type": ["input"]}', "invalid"),
+        ("{}", "invalid"),
+        (b"\xff\x00", "parse_error"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_and_the_socket_stays(url, as_ana, paused, sent, code):
     """F6."""
     async with socket(f"{url}?after={paused.thread.last_seq}", as_ana) as communicator:
-        await communicator.send_to(text_data=sent)
-        await communicator.send_to(bytes_data=b"\xff\x00")
+        await (communicator.send_to(bytes_data=sent) if isinstance(sent, bytes) else communicator.send_to(text_data=sent))
+        [reply] = await receive(communicator, 1)
+        assert (reply["type"], reply["id"], reply["problem"]["code"]) == ("refused", None, code)
+        assert reply["problem"]["status"] in {400, 413}
         await elsewhere(lambda: write(paused, "still here"))
         assert (await receive(communicator, 1))[0]["data"] == {"message": "still here"}
         assert await elsewhere(lambda: pause_of(paused).status) == "open"

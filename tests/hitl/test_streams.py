@@ -11,7 +11,7 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from django.utils import timezone
 
-from hitl import deadlines, services
+from hitl import deadlines, services, sse
 from hitl.models import Via
 from project.asgi import application
 from runs.engine.advance import advance
@@ -208,10 +208,12 @@ async def test_the_stream_goes_on_through_the_answer_to_the_end(paused, as_ana, 
     assert [event for _, event, _ in frames][-2:] == ["run_cancelled", "checkpoint_created"]
 
 
-async def test_a_stream_ends_when_its_order_expires(asked, as_ana):
+@pytest.mark.parametrize("of", ["order", "run"])
+async def test_a_stream_ends_when_its_order_expires(asked, as_ana, of):
     """F29, S3-42."""
     order = await elsewhere(lambda: asked(deadline={"after": "PT1H"}))
-    async with stream(path_of(order), as_ana) as opened:
+    path = path_of(order) if of == "order" else f"/api/v1/runs/{order.latest_run.shown_id}/stream"
+    async with stream(path, as_ana) as opened:
         await opened.frames(order.thread.last_seq)
         await elsewhere(lambda: deadlines.fire_due(now=timezone.now() + dt.timedelta(hours=1)))
         frames = await opened.rest()
@@ -236,3 +238,80 @@ async def test_a_reader_that_leaves_leaves_nothing_behind(paused, as_ana):
         await opened.frames(1)
         assert hub()._topics
     assert not hub()._topics
+
+
+@pytest.mark.parametrize("of", ["runs", "threads", "work-orders"])
+async def test_a_run_a_thread_and_an_order_are_told_alike(paused, as_ana, of):
+    """S0-8, S2-11, S2-12: `id`, `event`, `data`; the trace's name in the headers."""
+    name = {"runs": paused.latest_run.shown_id, "threads": paused.thread.shown_id}.get(of)
+    path = f"/api/v1/{of}/{name}/stream" if name else path_of(paused)
+    async with stream(path, as_ana) as opened:
+        frames = await opened.frames(paused.thread.last_seq)
+    assert [seq for seq, _, _ in frames] == list(range(1, paused.thread.last_seq + 1))
+    assert opened.headers["x-agentkit-trace-id"] == paused.thread.shown_id
+
+
+async def test_a_runs_stream_ends_behind_its_last_event_and_a_threads_goes_on(ended, as_ana):
+    """S0-32."""
+    async with stream(f"/api/v1/runs/{ended.latest_run.shown_id}/stream", as_ana) as opened:
+        assert [event for _, event, _ in await opened.rest()][-2:] == ["run_completed", "checkpoint_created"]
+    async with stream(f"/api/v1/threads/{ended.thread.shown_id}/stream", as_ana) as opened:
+        await opened.frames(ended.thread.last_seq)
+        assert await opened.asgi.receive_nothing()
+
+
+async def test_an_event_source_that_has_it_all_is_told_to_stop(ended, as_ana):
+    """204 ends the reconnecting of an EventSource, which would ask for ever."""
+    for path in (path_of(ended), f"/api/v1/runs/{ended.latest_run.shown_id}/stream"):
+        async with stream(path, [*as_ana, (b"last-event-id", str(ended.thread.last_seq).encode())]) as opened:
+            assert opened.status == 204
+
+
+@pytest.mark.parametrize("lacking", [1, 2])
+async def test_who_lost_the_connection_at_the_very_end_gets_the_end(ended, as_ana, lacking):
+    """S0-32, P9: cut between the terminal event and its checkpoint, and before both."""
+    seq = ended.thread.last_seq - lacking
+    async with stream(f"/api/v1/runs/{ended.latest_run.shown_id}/stream?after={seq}", as_ana) as opened:
+        assert [seq for seq, _, _ in await opened.rest()] == list(range(seq + 1, seq + 1 + lacking))
+
+
+async def test_log_lines_are_filtered_by_level_and_step_and_the_end_is_told_all_the_same(ended, as_ana):
+    async with stream(path_of(ended, "?level=warning"), as_ana) as opened:
+        assert [event for _, event, _ in await opened.rest()] == ["run_completed"]
+    async with stream(path_of(ended, "?level=info&step=planning"), as_ana) as opened:
+        frames = await opened.rest()
+    assert {event for _, event, _ in frames} == {"log", "run_completed"}
+    assert {data["data"]["step"] for _, event, data in frames if event == "log"} == {"planning"}
+    assert f"id: {ended.thread.last_seq}\n\n" in opened.text, "the reader's id moves on over what was left out"
+
+
+async def test_log_lines_are_filtered_by_time(ended, as_ana):
+    at = await elsewhere(lambda: ended.thread.events.get(seq=ended.thread.last_seq).at)
+    for since, count in [(at.isoformat(), None), ("2000-01-01T00:00:00Z", ended.thread.last_seq)]:
+        async with stream(path_of(ended, f"?since={since}"), as_ana) as opened:
+            frames = await opened.rest()
+        assert len(frames) == count or frames[-1][0] == ended.thread.last_seq
+
+
+@pytest.mark.parametrize("query", ["level=loud", "since=yesterday", "since=2026-13-45T00:00:00Z"])
+async def test_a_filter_that_is_none_is_refused(paused, as_ana, query):
+    assert (await refusal(path_of(paused, f"?{query}"), as_ana))[:2] == (400, "filter_invalid")
+
+
+async def test_who_loses_the_right_loses_the_stream(paused, ben, monkeypatch):
+    monkeypatch.setattr(sse, "RECHECK_EVERY", 0.1)
+    as_ben = await elsewhere(lambda: bearer(ben))
+    async with stream(path_of(paused), as_ben) as opened:
+        await opened.frames(paused.thread.last_seq)
+        await elsewhere(ben.groups.clear)
+        await opened.rest()
+    assert (await refusal(path_of(paused), as_ben))[:2] == (404, "not_found")
+
+
+async def test_a_reader_hears_a_beat_while_nothing_happens(paused, as_ana, monkeypatch):
+    monkeypatch.setattr(sse, "HEARTBEAT", 0.05)
+    async with stream(path_of(paused), as_ana) as opened:
+        assert sse.RETRY_MS == 2000
+        while ": still here" not in opened.text:
+            assert await opened.more()
+    assert opened.text.startswith("retry: 2000\n\n")

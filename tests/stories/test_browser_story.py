@@ -99,16 +99,22 @@ def test_without_javascript_every_answer_can_be_given(stack, open_page, token):
     expect(page.locator("main")).to_contain_text("Cancelled by user at executing phase")
 
 
-def test_with_the_socket_down_the_page_polls_and_keeps_up(stack, open_page, token):
-    """S4-47, S4-67, F27: no socket at all; the page says so and follows by polling, most answers being 304."""
-    page = open_page("ana", "/")
+def unplug(page: Page) -> None:
+    """Something between browser and server lets neither sockets nor streams through."""
     page.route_web_socket(re.compile("/ws/"), lambda socket: socket.close(code=1011))
+    page.route(re.compile("/stream$"), lambda route: route.abort())
+
+
+def test_with_the_socket_down_the_page_polls_and_keeps_up(stack, open_page, token):
+    """S4-47, S4-67, F27: neither sockets nor streams; the page says so and follows by polling, most answers being 304."""
+    page = open_page("ana", "/", cut=True)
+    unplug(page)
     answers: list[int] = []
-    page.on("response", lambda response: answers.append(response.status) if "pause-state" in response.url else None)
+    page.on("response", lambda response: answers.append(response.status) if "/events?" in response.url else None)
     order = make_order(page, stack.folder / "celery", rules="I")
     expect(page.locator(".live")).to_contain_text("Checking every 2 s")
     expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
-    with page.expect_response(lambda response: "pause-state" in response.url and response.status == 304):
+    with page.expect_response(lambda response: "/events?" in response.url and response.status == 304):
         pass
     stack.answer(order, token("ben"), "approve")
     expect(card(page, "Waiting for Implementation Review")).to_be_visible(timeout=60_000)
@@ -119,11 +125,11 @@ def test_with_the_socket_down_the_page_polls_and_keeps_up(stack, open_page, toke
 
 def test_a_late_answer_gets_the_calm_truth_and_keeps_the_words(stack, open_page, token):
     """F8: the page still shows the question when another person's answer wins."""
-    page = open_page("ana", "/")
-    page.route_web_socket(re.compile("/ws/"), lambda socket: socket.close(code=1011))
+    page = open_page("ana", "/", cut=True)
+    unplug(page)
     order = make_order(page, stack.folder / "celery", rules="I")
     expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
-    page.route("**/pause-state", lambda route: route.abort())
+    page.route("**/events?*", lambda route: route.abort())
     stack.answer(order, token("ben"), "approve")
     page.locator("[data-approve]").click()
     expect(page.locator("[data-problem]")).to_contain_text("Already approved by Ben")

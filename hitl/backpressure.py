@@ -1,0 +1,117 @@
+"""Streams and sockets wait for their clients, and cut one that does not read.
+
+uvicorn makes `send` wait while a client's buffer is full. Daphne never does (django/daphne#170), so a client that stops reading would let
+this process grow without end; but Twisted tells who registers with it when a transport's buffer, 64 KiB, is full and when it is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+PATIENCE = 20.0
+"""Seconds that a client may take nothing before it is cut. It comes back with its cursor and misses nothing."""
+TOO_SLOW = 4408
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Stalled(ConnectionError):
+    """The client did not read; its connection was cut."""
+
+
+class Valve:
+    """A producer of Twisted's: open while the transport takes more."""
+
+    def __init__(self) -> None:
+        self._opened = asyncio.Event()
+        self._opened.set()
+
+    @property
+    def is_open(self) -> bool:
+        return self._opened.is_set()
+
+    async def room(self) -> None:
+        await self._opened.wait()
+
+    def pauseProducing(self) -> None:  # Twisted's names
+        self._opened.clear()
+
+    def resumeProducing(self) -> None:
+        self._opened.set()
+
+    def stopProducing(self) -> None:
+        """The connection is gone; what is sent now goes nowhere, and the server says so by a disconnect."""
+        self._opened.set()
+
+
+class Patient:
+    """`send` of one connection that waits for its client."""
+
+    def __init__(self, scope: Any, send: Send) -> None:
+        self._send = send
+        self._is_socket = scope["type"] == "websocket"
+        self._valve: Valve | None = None
+        self._cut = False
+
+    async def __call__(self, message: dict[str, Any]) -> None:
+        if self._cut:
+            return
+        if self._valve is not None and self._valve.is_open and self._is_middle(message):
+            await self._send(message)  # the usual way: Daphne takes it at once, and a clock would cost more than sending
+            return
+        try:
+            async with asyncio.timeout(PATIENCE):
+                if self._valve is not None:
+                    await self._valve.room()
+                await self._send(message)
+        except TimeoutError as error:
+            await self._stop()
+            raise Stalled("the client does not read") from error
+        if message["type"] in {"http.response.start", "websocket.accept"}:
+            self._register()
+        elif message["type"] == "http.response.body" and not message.get("more_body"):
+            self._valve = None
+
+    @staticmethod
+    def _is_middle(message: dict[str, Any]) -> bool:
+        return message["type"] == "websocket.send" or bool(message.get("more_body"))
+
+    @property
+    def _protocol(self) -> Any:
+        """Daphne's protocol of this connection, which its `send` is bound to; None on other servers."""
+        arguments = self._send.args if isinstance(self._send, partial) else ()
+        return arguments[0] if arguments and hasattr(arguments[0], "transport") else None
+
+    def _register(self) -> None:
+        protocol = self._protocol
+        if protocol is None or protocol.transport is None:
+            return
+        if self._is_socket:  # the transport still has the HTTP channel that the handshake came through
+            protocol.transport.unregisterProducer()
+            protocol.transport.registerProducer(valve := Valve(), True)
+        else:
+            protocol.registerProducer(valve := Valve(), True)
+        self._valve = valve
+
+    async def _stop(self) -> None:
+        self._cut = True
+        if self._is_socket:  # the close frame waits behind what was not read; the server ends the connection where nobody answers it
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await self._send({"type": "websocket.close", "code": TOO_SLOW})
+        elif (protocol := self._protocol) is not None and protocol.transport is not None:
+            protocol.transport.abortConnection()
+
+
+def patient(application: Any) -> Any:
+    """An ASGI application whose `send` waits for the client, and raises Stalled where it waits too long."""
+
+    async def serve(scope: Any, receive: Any, send: Send) -> None:
+        with suppress(Stalled):
+            await application(scope, receive, Patient(scope, send))
+
+    return serve

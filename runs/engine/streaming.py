@@ -1,0 +1,133 @@
+"""What a step says while it works, token by token, on its way to the log: gathered, so that a commit is made at most every 50 ms.
+
+One thread per process writes for all of its steps, so a step never waits for a commit. Chunks are events like all others: numbered,
+replayed to who comes later, dropped with the log. They are in no checkpoint (S0-19).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from django.db import Error, connection
+
+from runs.workflows.base import Stopped
+
+logger = logging.getLogger(__name__)
+
+EVERY = 0.05
+"""Seconds between two commits for one step."""
+LONGEST = 16_000
+"""Characters in one event."""
+IDLE = 20.0
+"""Seconds after which the writer gives its connection back."""
+HELD_BACK = 1_000_000
+"""Characters that may wait; a step that is faster than the database waits for it then."""
+
+_changed = threading.Condition()
+_waiting: set[Chunks] = set()
+_writers: dict[int, threading.Thread] = {}
+
+
+class Chunks:
+    """What one execution of a step says. `write` commits a piece of it, and raises Stopped where the run is not ours any more."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._pieces: list[str] = []
+        self._size = 0
+        self._written_at = 0.0
+        self._turn = threading.Lock()
+        self._error: Exception | None = None
+
+    def add(self, text: str) -> None:
+        """Say something. Raises what writing an earlier piece raised."""
+        if not text:
+            return
+        with _changed:
+            _changed.wait_for(lambda: self._size < HELD_BACK or self._error is not None)
+            if self._error is not None:
+                raise self._error
+            self._pieces.append(text)
+            self._size += len(text)
+            _waiting.add(self)
+            _ensure_writer()
+            _changed.notify_all()
+
+    def close(self) -> None:
+        """Write what waits, now and in this thread: the step is done, and what follows comes behind all of this."""
+        self._drain()
+        with _changed:
+            error, self._error = self._error, self._error or Stopped("the step is over; what it still says is not heard")
+        if error is not None:
+            raise error
+
+    def due_in(self, now: float) -> float:
+        return self._written_at + EVERY - now
+
+    def _drain(self) -> None:
+        with self._turn:  # one at a time, so that pieces stay in order
+            while piece := self._next_piece():
+                try:
+                    self._write(piece)
+                except Exception as error:  # noqa: BLE001  # told to the step, whose thread this may not be
+                    self._fail(error)
+                    return
+
+    def _next_piece(self) -> str:
+        with _changed:
+            text = "".join(self._pieces)
+            piece, rest = text[:LONGEST], text[LONGEST:]
+            self._pieces, self._size = ([rest] if rest else []), len(rest)
+            self._written_at = time.monotonic()
+            if not rest:
+                _waiting.discard(self)
+            _changed.notify_all()
+        return piece
+
+    def _fail(self, error: Exception) -> None:
+        with _changed:
+            self._error = error
+            self._pieces, self._size = [], 0
+            _waiting.discard(self)
+            _changed.notify_all()
+
+
+def _ensure_writer() -> None:
+    """Call with `_changed` held. A forked worker has the variable, but not the thread."""
+    pid = os.getpid()
+    if pid not in _writers:
+        _writers.clear()
+        _writers[pid] = threading.Thread(target=_write_for_all, name="chunk-writer", daemon=True)
+        _writers[pid].start()
+
+
+def _write_for_all() -> None:
+    while True:
+        due = _due()
+        for chunks in due:
+            chunks._drain()
+        if not due or any(chunks._error for chunks in due):  # what failed may have been the connection
+            _close()
+
+
+def _due() -> list[Chunks]:
+    """Wait until something may be written; gives nothing where nothing was for a while."""
+    with _changed:
+        while True:
+            now = time.monotonic()
+            waits = {chunks: chunks.due_in(now) for chunks in _waiting}
+            if ready := [chunks for chunks, seconds in waits.items() if seconds <= 0]:
+                return ready
+            if not _changed.wait(min(waits.values(), default=IDLE)) and not _waiting:
+                return []
+
+
+def _close() -> None:
+    try:
+        connection.close()
+    except Error as error:
+        logger.warning("a connection could not be closed: %s", error)

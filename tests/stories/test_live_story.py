@@ -1,0 +1,181 @@
+"""Live, with clients that nobody here wrote, through a server that is killed; and a client that does not read."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from playwright.sync_api import expect
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from tests.stack import Stack, until
+from tests.stories.test_browser_story import PHONE, card
+
+pytestmark = pytest.mark.stack
+EVENT_SOURCE = """(url) => {
+  window.seen = [];
+  const source = new EventSource(url);
+  const kinds = ["log", "run_started", "step_started", "step_completed", "checkpoint_created", "approval_requested", "approval_received",
+    "run_paused", "run_resumed", "run_completed", "run_cancelled"];
+  for (const kind of kinds) source.addEventListener(kind, ({ lastEventId }) => window.seen.push(Number(lastEventId)));
+  window.source = source;
+}"""
+WRITE = """
+from django.db import transaction
+from checkpoints import ids, log
+from checkpoints.models import EventKind
+thread = ids.parse("thr", "{thread}")
+for _ in range({times}):
+    with transaction.atomic():
+        log.append(thread, None, [(EventKind.LOG, {{"message": "x" * {size}}})] * {each})
+"""
+
+
+class Follower(threading.Thread):
+    """A client that comes back with its cursor whenever it loses the server, and stops at the end."""
+
+    def __init__(self, stack: Stack, run: str, token: str) -> None:
+        super().__init__(daemon=True)
+        self.stack, self.run_id, self.token = stack, run, token
+        self.seen: list[int] = []
+        self.ended = False
+        self.start()
+
+    @property
+    def last(self) -> int:
+        return self.seen[-1] if self.seen else 0
+
+    def run(self) -> None:
+        while not self.ended:
+            with contextlib.suppress(OSError, httpx.HTTPError, ConnectionClosed, TimeoutError):
+                self.follow()
+            time.sleep(0.1)
+
+    def follow(self) -> None:
+        raise NotImplementedError
+
+
+class Websockets(Follower):
+    def follow(self) -> None:
+        url = f"{self.stack.url.replace('http', 'ws')}/runs/{self.run_id}/stream/ws?after={self.last}"
+        with connect(url, additional_headers={"Authorization": f"Bearer {self.token}"}, open_timeout=5) as opened:
+            try:
+                for text in opened:
+                    if "seq" in (message := json.loads(text)):
+                        self.seen.append(message["seq"])
+            finally:
+                self.ended = opened.close_code == 1000
+
+
+class Httpx(Follower):
+    def follow(self) -> None:
+        headers = {"Authorization": f"Bearer {self.token}", "Last-Event-ID": str(self.last)}
+        url = f"{self.stack.url}/api/v1/runs/{self.run_id}/stream"
+        with httpx.stream("GET", url, headers=headers if self.seen else {"Authorization": headers["Authorization"]}, timeout=30) as answer:
+            self.ended = answer.status_code == 204
+            for line in answer.iter_lines():
+                if line.startswith("id: "):
+                    self.seen.append(int(line[4:]))
+
+
+def test_everybody_sees_the_whole_story_though_the_server_is_killed_and_the_laptop_is_closed(stack, open_page, token):
+    """S2-9..12, S2-31, S0-8, S0-9, S0-56, S0-69, S0-70, S4-8, P9.
+
+    An EventSource of Chromium, httpx, websockets and curl follow one run. The server dies, somebody answers meanwhile by command, the
+    server comes back; the laptop's browser is closed; a phone, which has never seen the question, answers it to the end.
+    """
+    laptop = open_page("ana", "/", cut=True)
+    made = {"template": "repo-tidy", "repository_url": str(stack.folder / "celery"), "input": {"rules": "I"}, "team": "platform"}
+    status, order = stack.call("POST", "/api/v1/work-orders", made, token=token("ana"))
+    assert status == 201
+    watching = open_page("ben", f"/work-orders/{order['id']}/", cut=True)
+    laptop.goto(f"/work-orders/{order['id']}/")
+    laptop.evaluate(EVENT_SOURCE, f"/api/v1/runs/{order['run_id']}/stream")
+    programs = [Websockets(stack, order["run_id"], token("ana")), Httpx(stack, order["run_id"], token("ana"))]
+    stack.paused(order["id"], token("ana"), "awaiting_plan_approval")
+    expect(card(laptop, "Waiting for Plan Approval")).to_be_visible(timeout=30_000)
+    expect(laptop.locator(".live")).to_contain_text("Live")
+    server = next(one for one in stack.processes if b"daphne" in Path(f"/proc/{one.pid}/cmdline").read_bytes())
+    stack.kill(server)
+    expect(laptop.locator(".live")).to_contain_text("Reconnecting", timeout=30_000)
+    stack.manage("workorder", "--user", "ben", "approve", order["id"])
+    stack.web()
+    expect(card(laptop, "Waiting for Implementation Review")).to_be_visible(timeout=60_000)
+    expect(watching.locator("[data-answered]")).to_contain_text("Ben approved at")
+    expect(laptop.locator(".live")).to_contain_text("Live", timeout=30_000)
+    last = stack.call("GET", f"/api/v1/threads/{order['thread_id']}", token=token("ana"))[1]["last_seq"]
+    laptop.wait_for_function("last => window.seen.at(-1) === last", arg=last, timeout=30_000)
+    assert laptop.evaluate("window.seen") == list(range(1, last + 1))
+    laptop.context.close()
+    phone = open_page("ben", "/", **PHONE)
+    assert phone.title().startswith("(")
+    pending = stack.call("GET", "/api/v1/runs?status=pending_input", token=token("ben"))[1]["results"]
+    assert order["run_id"] in {run["id"] for run in pending}, "S0-57"
+    phone.goto(f"/work-orders/{order['id']}/")
+    phone.locator("[data-cancel]").click()
+    phone.get_by_role("button", name="Yes, Cancel").click()
+    expect(watching.locator("main")).to_contain_text("Cancelled by user at executing phase")
+    end = stack.call("GET", f"/api/v1/threads/{order['thread_id']}", token=token("ana"))[1]["last_seq"]
+    for program in programs:
+        program.join(30)
+        assert program.seen == list(range(1, end + 1)), type(program)
+    url = f"{stack.url}/api/v1/runs/{order['run_id']}/stream"
+    curl = subprocess.run(
+        ["curl", "-sN", "-H", f"Authorization: Bearer {token('ana')}", url], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert [int(found) for found in re.findall(r"^id: (\d+)$", curl.stdout, re.MULTILINE)] == list(range(1, end + 1))
+
+
+def resident(process: subprocess.Popen[bytes]) -> int:
+    return int(re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())[0]) // 1024
+
+
+def dull(stack: Stack, path: str, token: str, *upgrade: str) -> socket.socket:
+    """A client that asks and then never reads."""
+    opened = socket.socket()
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    opened.connect(("127.0.0.1", stack.port))
+    opened.sendall("\r\n".join([f"GET {path} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {token}", *upgrade, "", ""]).encode())
+    return opened
+
+
+def test_clients_that_do_not_read_cost_no_memory_and_idle_ones_few_connections(stack, token):
+    """P7, F24: Daphne itself would take 20 MB for each of them. All who wait share the hub's four connections to the database."""
+    thread = stack.call("POST", "/api/v1/threads", {}, token=token("ana"))[1]["id"]
+    server = next(one for one in reversed(stack.processes) if b"daphne" in Path(f"/proc/{one.pid}/cmdline").read_bytes())
+    upgrade = ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: " + "x" * 22 + "=="]
+    socket_path, stream_path = f"/ws/threads/{thread}/stream", f"/api/v1/threads/{thread}/stream"
+    before_all = database_connections(stack)
+    with contextlib.ExitStack() as clients:
+        for _ in range(20):
+            clients.enter_context(dull(stack, stream_path, token("ana")))
+            clients.enter_context(dull(stack, socket_path, token("ana"), *upgrade))
+        until(lambda: database_connections(stack) <= before_all + 4, what="the hub's connections alone")
+        before = resident(server)
+        stack.manage("shell", "-c", WRITE.format(thread=thread, times=10, each=100, size=20_000))
+        events: list[Any] = []
+        url = stack.url.replace("http", "ws") + socket_path
+        with connect(url, additional_headers={"Authorization": f"Bearer {token('ana')}"}, max_size=None, compression=None) as reader:
+            while len(events) < 1000:
+                events.append(json.loads(reader.recv(timeout=30)))
+        grown = resident(server) - before
+    assert [event["seq"] for event in events] == list(range(1, 1001)), "who reads is served as ever"
+    assert grown < 100, f"{grown} MB for 40 clients that would be sent 800"
+
+
+def database_connections(stack: Stack) -> int:
+    with psycopg.connect(stack.environment["DATABASE_URL"]) as asking:
+        row = asking.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()").fetchone()
+    assert row
+    return int(row[0])

@@ -1,0 +1,244 @@
+"""The client `run-stream.js` in a browser, against a server of the test's own making: cut at every event, on every way, and refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, WebSocketRoute
+
+from tests.stack import ROOT
+
+pytestmark = [pytest.mark.stack, pytest.mark.one_database]
+SITE = "http://waystation.test"
+OPEN = """(options) => import("/static/js/run-stream.js").then(({ openStream, savedCheckpoint }) => {
+  const told = { seqs: [], states: [], kinds: [], closed: null };
+  window.told = told;
+  window.saved = savedCheckpoint;
+  window.stream = openStream({
+    resume: { maxAttempts: 50, delayMs: 1 }, ...options,
+    onEvent: ({ seq }) => told.seqs.push(seq),
+    on: { log: () => told.kinds.push("log") },
+    onState: (state) => told.states.push(state),
+    onClosed: (problem) => { told.closed = problem.code; },
+  });
+})"""
+
+
+def event(seq: int, kind: str = "log", **data: Any) -> dict[str, Any]:
+    return {"event": kind, "data": data, "seq": seq, "run_id": "run_1", "thread_id": "thr_1", "at": "2026-01-01T00:00:00+00:00"}
+
+
+def story(length: int) -> list[dict[str, Any]]:
+    ending = [
+        event(length - 1, "run_completed"),
+        event(length, "checkpoint_created", checkpoint_id="ckpt_9", status="completed", loop_num=2, node_id="plan"),
+    ]
+    return [*(event(seq) for seq in range(1, length - 1)), *ending]
+
+
+class Server:
+    """What the browser reaches: the ways that are open, and what is told over them."""
+
+    def __init__(self, page: Page, events: list[dict[str, Any]]) -> None:
+        self.events, self.page = events, page
+        self.sockets: Callable[[WebSocketRoute, int], None] = lambda socket, after: socket.close(code=1011)
+        self.stream: Callable[[Route, int], None] = lambda route, after: route.abort()
+        self.poll: Callable[[Route, int], None] = lambda route, after: route.abort()
+        self.asked: list[str] = []
+        page.route(f"{SITE}/**", self._serve)
+        page.route_web_socket(re.compile("^ws://waystation.test/"), self._socket)
+        page.goto(f"{SITE}/")
+
+    def _serve(self, route: Route) -> None:
+        path = route.request.url.removeprefix(SITE)
+        if path.startswith("/static/"):
+            route.fulfill(path=ROOT / path.lstrip("/"), content_type="text/javascript")
+        elif path.endswith("/stream"):
+            self.asked.append("stream")
+            self.stream(route, int(route.request.headers.get("last-event-id", 0)))
+        elif "/events?" in path:
+            self.asked.append("poll")
+            self.poll(route, int(path.partition("after=")[2]))
+        else:
+            route.fulfill(body="<!doctype html><title>x</title>", content_type="text/html")
+
+    def _socket(self, socket: WebSocketRoute) -> None:
+        self.asked.append("socket")
+        self.sockets(socket, int(socket.url.partition("after=")[2]))
+
+    def after(self, seq: int) -> list[dict[str, Any]]:
+        return self.events[seq:]
+
+    def open(self, **options: Any) -> None:
+        self.page.evaluate(OPEN, {"run": "run_1", **options})
+
+    def told(self, until: str = "ended") -> dict[str, Any]:
+        self.page.wait_for_function("state => window.stream.state === state", arg=until, timeout=20_000)
+        found: dict[str, Any] = self.page.evaluate("window.told")
+        return found
+
+
+def frames(events: list[dict[str, Any]]) -> str:
+    return "retry: 2000\n\n" + "".join(f"id: {one['seq']}\nevent: {one['event']}\ndata: {json.dumps(one)}\n\n" for one in events)
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Any:
+    context = chromium.new_context()
+    yield context.new_page()
+    context.close()
+
+
+def test_cut_at_every_single_event_it_sees_each_once(page):
+    """S2-31, P9, S0-32: the socket gives one event, an old one again, and breaks."""
+    server = Server(page, story(25))
+
+    def one_at_a_time(socket: WebSocketRoute, after: int) -> None:
+        if rest := server.after(after):
+            socket.send(json.dumps(server.events[max(0, after - 1)]))
+            socket.send(json.dumps(rest[0]))
+            socket.close(code=1006 if after % 2 else 1012)
+        else:
+            socket.close(code=1000)
+
+    server.sockets = one_at_a_time
+    server.open()
+    told = server.told()
+    assert told["seqs"] == list(range(1, 26))
+    assert told["states"][-1] == "ended"
+    assert "reconnecting" in told["states"]
+    assert len(told["kinds"]) == 23, "callbacks by kind"
+    assert server.page.evaluate("window.saved('thr_1')") == {
+        "id": "ckpt_9", "status": "completed", "loopNum": 2, "nodeId": "plan", "runId": "run_1", "seq": 25,
+    }  # fmt: skip  # S0-37, S0-43
+
+
+def test_without_sockets_it_reads_server_sent_events(page):
+    """S2-9: with `Last-Event-ID`; cut in the middle of a frame; 204 is the end."""
+    server = Server(page, story(9))
+
+    def stream(route: Route, after: int) -> None:
+        rest = server.after(after)
+        if not rest:
+            route.fulfill(status=204)
+            return
+        whole = frames(rest[:2]) + frames(rest[2:3])[15:-9]
+        route.fulfill(status=200, content_type="text/event-stream", body=whole)
+
+    server.stream = stream
+    server.open()
+    told = server.told()
+    assert told["seqs"] == list(range(1, 10))
+    assert "live" in told["states"]
+    assert "polling" not in told["states"]
+
+
+def test_with_neither_it_polls_and_goes_back_when_it_can(page):
+    """S4-47, S4-67: with ETag and 304; the state says so."""
+    server = Server(page, story(6))
+    etags: list[str | None] = []
+    shown = 3
+
+    def poll(route: Route, after: int) -> None:
+        etags.append(route.request.headers.get("if-none-match"))
+        if etags[-1] == f'"{shown}"':
+            route.fulfill(status=304)
+        else:
+            route.fulfill(status=200, json=server.events[after:shown], headers={"ETag": f'"{shown}"'})
+
+    server.poll = poll
+    server.open()
+    server.page.wait_for_function("window.told.seqs.length === 3")
+    assert server.told("polling")["states"][-1] == "polling"
+    server.page.wait_for_function("window.stream.cursor === 3")
+    while '"3"' not in etags:
+        server.page.wait_for_timeout(100)
+
+    def whole(socket: WebSocketRoute, after: int) -> None:
+        for one in server.after(after):
+            socket.send(json.dumps(one))
+        socket.close(code=1000)
+
+    server.sockets = whole
+    told = server.told()
+    assert told["seqs"] == [1, 2, 3, 4, 5, 6]
+
+
+def test_by_poll_alone_it_comes_to_the_end(page):
+    server = Server(page, story(4))
+    server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after), headers={"ETag": '"4"'})
+    server.open()
+    assert server.told()["seqs"] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("close", "code"), [(4400, "cursor_invalid"), (4401, "not_authenticated"), (4403, "forbidden"), (4404, "not_found")]
+)
+def test_a_refusal_is_final_and_says_why(page, close, code):
+    server = Server(page, [])
+    server.sockets = lambda socket, after: socket.close(code=close)
+    server.open()
+    told = server.told("closed")
+    assert told["closed"] == code
+    server.page.wait_for_timeout(50)
+    assert server.asked == ["socket"]
+
+
+@pytest.mark.parametrize(("resume", "attempts"), [({}, 1), ({"maxAttempts": 3, "delayMs": 1}, 4)])
+def test_it_gives_up_after_so_many_attempts(page, resume, attempts):
+    """S2-14, S2-15: none by default."""
+    server = Server(page, [])
+    page.evaluate("window.setTimeout = ((real) => (run, ms) => real(run, Math.min(ms, 20)))(window.setTimeout)")
+    server.open(resume=resume)
+    assert server.told("closed")["closed"] == "gave_up"
+    assert server.asked.count("socket") == attempts
+
+
+def test_a_hidden_page_does_not_poll(page):
+    server = Server(page, story(4))
+    page.evaluate("Object.defineProperty(document, 'hidden', { get: () => window.away ?? true })")
+    page.evaluate("window.setTimeout = ((real) => (run, ms) => real(run, Math.min(ms, 20)))(window.setTimeout)")
+    server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after))
+    server.open()
+    server.page.wait_for_timeout(300)
+    assert "poll" not in server.asked
+    server.page.evaluate("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
+    assert server.told()["seqs"] == [1, 2, 3, 4]
+
+
+def test_answers_go_over_the_socket_and_come_back_as_what_was_committed(page):
+    """S0-41, S4-8."""
+    server = Server(page, [])
+    heard: list[dict[str, Any]] = []
+
+    def reply(socket: WebSocketRoute, text: str) -> None:
+        message = json.loads(text)
+        heard.append(message)
+        if message["type"] == "input":
+            socket.send(
+                json.dumps(
+                    {"type": "refused", "id": message["id"], "problem": {"status": 409, "code": "pause_closed", "detail": "Ben won"}}
+                )
+            )
+        else:
+            socket.send(json.dumps({"type": "accepted", "id": message["id"], "result": {"id": "dec_1"}}))
+
+    server.sockets = lambda socket, after: socket.on_message(lambda text: reply(socket, str(text)))
+    server.open()
+    server.told("live")
+    assert page.evaluate("stream.decide('pse_1', { decision: 'approve', revision: 2 })") == {"id": "dec_1"}
+    assert page.evaluate("stream.input('yes').catch((error) => error.problem.code + ': ' + error.message)") == "pause_closed: Ben won"
+    assert heard[0] == {"type": "decision", "pause_id": "pse_1", "decision": "approve", "revision": 2, "id": "m1"}
+
+
+def test_an_answer_on_a_socket_that_breaks_is_not_said_to_have_worked(page):
+    """F28."""
+    server = Server(page, [])
+    server.sockets = lambda socket, after: socket.on_message(lambda text: socket.close(code=1006))
+    server.open()
+    server.told("live")
+    assert page.evaluate("stream.decide('pse_1', { decision: 'approve' }).catch((error) => error.problem.code)") == "connection_lost"
