@@ -27,6 +27,7 @@ from checkpoints.admin import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row
 from checkpoints.store import CheckpointDamaged
 from hitl import admin_erasure as admin_erasure  # registers
 from hitl import admin_forensics as admin_forensics
+from hitl import admin_outbound as admin_outbound  # registers
 from hitl import admin_policy as admin_policy  # registers
 from hitl import policy, services, voting
 from hitl.models import Anchor, ApiToken, Decision, Import, Ledger, Via, Vote

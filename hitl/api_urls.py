@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from hitl import api, api_bulk, api_checkpoints, api_ledger, api_policy, api_portable, api_postponing, api_threads
+from hitl import api, api_bulk, api_checkpoints, api_ledger, api_outbound, api_policy, api_portable, api_postponing, api_threads
 
 urlpatterns = [
     path("work-orders/<wo:order_id>", api.WorkOrderDetail.as_view()),
@@ -42,5 +42,12 @@ urlpatterns = [
     path("decisions/<dec:decision_id>", api_ledger.DecisionDetail.as_view()),
     path("decisions/<dec:decision_id>/undo", api_ledger.DecisionUndo.as_view()),
     path("ledger", api_ledger.LedgerExport.as_view()),
+    path("endpoints", api_outbound.Endpoints.as_view()),
+    path("endpoints/<end:endpoint_id>", api_outbound.EndpointDetail.as_view()),
+    path("endpoints/<end:endpoint_id>/secret", api_outbound.EndpointSecret.as_view()),
+    path("endpoints/<end:endpoint_id>/test", api_outbound.EndpointTest.as_view()),
+    path("deliveries", api_outbound.Deliveries.as_view()),
+    path("deliveries/<dlv:delivery_id>", api_outbound.DeliveryDetail.as_view()),
+    path("deliveries/<dlv:delivery_id>/again", api_outbound.DeliveryAgain.as_view()),
     re_path("", api.NoSuchRoute.as_view()),
 ]

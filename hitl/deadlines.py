@@ -20,6 +20,7 @@ from checkpoints import live, log
 from checkpoints.models import EventKind
 from hitl import policy, services
 from hitl.models import Snooze
+from hitl.outbound import planning
 from runs import due
 from runs import services as runs
 from runs.models import Pause, PauseQuerySet
@@ -50,11 +51,16 @@ def fire_due(*, now: dt.datetime, limit: int = BATCH) -> int:
         try:
             fire(pause_id, now=now)
         except PauseClosed:
-            continue  # an answer, or another sweep, came first
-        except Exception:
+            _put_off(pause_id, now)  # an answer, or another sweep, came first; then this finds nothing
+        except Exception:  # whatever it is, the others are not held up by it
             logger.exception("the rules of pause %s could not act; again in %s", pause_id, AGAIN)
-            Pause.objects.due(now=now).filter(pk=pause_id).update(next_at=now + AGAIN)
+            _put_off(pause_id, now)
     return len(found)
+
+
+def _put_off(pause_id: uuid.UUID, now: dt.datetime) -> None:
+    """Look at a question again in a while, where it is still due."""
+    Pause.objects.due(now=now).filter(pk=pause_id).update(next_at=now + AGAIN)
 
 
 def fire(pause_id: uuid.UUID, *, now: dt.datetime) -> None:
@@ -126,4 +132,5 @@ def tell(pause: Pause, occasion: str, to: Sequence[User], **more: Any) -> None:
     names = [person.get_username() for person in to[:NAMED]]
     event = {"what": occasion, "pause_id": pause.shown_id, "step": pause.step, "stage": pause.stage, "to": names, **told}
     log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, event)])
+    planning.plan(pause, occasion, to=to, mark=f"{pause.stage}.{pause.reminded}")
     live.inbox_hint_on_commit()

@@ -23,6 +23,7 @@ from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace,
 from checkpoints.keeping import Tally, weight
 from checkpoints.models import Checkpoint, Event, Memo, Thread
 from hitl.models import Decision, Erasure, Import, Snooze, Vote
+from hitl.outbound_models import Delivery, Endpoint, Link
 from hitl.services import NotFound
 from runs import keeping
 from runs.engine.context import workspace_path
@@ -123,6 +124,9 @@ def _rows(threads: Sequence[uuid.UUID]) -> dict[str, QuerySet[Any]]:
         "decisions": Decision.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
         "votes": Vote.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
         "snoozes": Snooze.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
+        "links": Link.objects.filter(pause__run__in=runs),
+        "deliveries": Delivery.objects.filter(pause__run__in=runs),
+        "endpoints": Endpoint.objects.filter(thread__in=threads),
         "pauses": Pause.objects.filter(run__in=runs),
         "events": Event.objects.filter(thread__in=threads),
         "memos": Memo.objects.filter(thread__in=threads),

@@ -18,6 +18,7 @@ from checkpoints import ids
 from checkpoints.keeping import steps_done
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
 from hitl.models import Decision, Import, Ledger, Via, Vote
+from hitl.outbound_models import ASKING, Delivery, DeliveryStatus
 from runs.engine import approvals
 from runs.models import Pause, Run, WorkOrder
 from runs.states import CANCELLED, COMPLETED, ENDED, EXPIRED, LIVE, PAUSED, PENDING, RUNNING, PauseStatus
@@ -393,6 +394,25 @@ def ledger_rewritten(before: dt.datetime) -> Broken:
     return (decision for decision in Decision.objects.select_related("erasure").iterator(chunk_size=2000) if not decision.intact)
 
 
+# Outbound: who is to know of a question is told
+
+
+def not_announced(before: dt.datetime) -> Broken:
+    closed = ~Q(status=PauseStatus.OPEN) & Q(closed_at__lt=before)
+    return Pause.objects.untold().filter(closed | Q(status=PauseStatus.OPEN, opened_at__lt=before)).only("pk")
+
+
+def not_delivered(before: dt.datetime) -> Broken:
+    """A message whose time came, or whose worker was lost, and that nobody took up. An hour's grace: thousands may be due at once."""
+    return Delivery.objects.due(now=before - dt.timedelta(hours=1)).only("pk")
+
+
+def sent_after_the_end(before: dt.datetime) -> Broken:
+    """A reminder that went out well after its question was closed: past the time that a try may take."""
+    late = F("pause__closed_at") + dt.timedelta(minutes=5)
+    return Delivery.objects.filter(status=DeliveryStatus.SENT, occasion__in=ASKING, sent_at__gt=late).only("pk")
+
+
 INVARIANTS: tuple[Invariant, ...] = (
     Invariant("decided_twice", "P1", "A pause has at most one decision.", decided_twice),
     Invariant("decided_but_open", "P1", "A pause that has a decision is closed.", decided_but_open),
@@ -434,6 +454,9 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "approved_by_nobody", "P6", "What a run acts on as approved was approved, and not taken back.", approved_by_nobody, deep=True
     ),
+    Invariant("not_announced", "P3", "A question, and its end, is soon planned to be told to those who are to know.", not_announced),
+    Invariant("not_delivered", "P3", "A message whose time has come is soon sent.", not_delivered),
+    Invariant("sent_after_the_end", "P6", "Nobody is asked what was answered.", sent_after_the_end),
     Invariant("lease_without_work", "P7", "Only a run at work holds a lease.", lease_without_work),
     Invariant("deadline_not_met", "P8", "What is due acts within a sweep.", deadline_not_met),
     Invariant("deadline_missing", "P8", "An open question whose rules name a deadline has one.", deadline_missing),

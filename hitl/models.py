@@ -371,3 +371,6 @@ def _utc(at: dt.datetime) -> str:
 
 def ledger_name(team_id: int | None, owner_id: int) -> str:
     return f"team:{team_id}" if team_id else f"user:{owner_id}"
+
+
+import hitl.outbound_models  # noqa: E402, F401  # Django looks for tables here

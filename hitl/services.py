@@ -20,6 +20,7 @@ from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
 from hitl import evidence, policy, sight, voting
 from hitl.models import Decision, Ledger, Via, Vote, ledger_name
+from hitl.outbound import planning
 from hitl.policy import Standing
 from runs import services as runs
 from runs.engine.facts import asked
@@ -222,6 +223,7 @@ def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: User) -> 
     if Pause.objects.open().filter(pk=pause.pk).update(attempts=F("attempts") + 1, refined=words):
         pause.refresh_from_db(fields=["attempts", "refined"])
         log.append(pause.run.thread_id, pause.run_id, [asked(pause, again=True, errors=dict(errors), answered_by=by.get_username())])
+        planning.plan_refined(pause, by=by)
 
 
 @transaction.atomic(durable=True)

@@ -9,8 +9,13 @@ from django.conf import settings
 from django.utils import timezone
 
 from hitl import anchors, deadlines
+from hitl.outbound import planning, sending
+from hitl.outbound_models import Delivery
 from runs.engine.stopping import stopping
 from runs.tasks import check_connection
+
+SECONDS = 20.0
+"""How long one task sends; then the next one goes on."""
 
 
 @shared_task(ignore_result=True, expires=30)
@@ -27,3 +32,18 @@ def anchor_ledgers() -> None:
     """Every few minutes, so that a day gets its anchors though a server was away at midnight."""
     check_connection()
     anchors.drop_due(now=timezone.now())
+
+
+@shared_task(ignore_result=True, expires=30)
+def announce() -> None:
+    """Plan for what was asked and answered since the last round, and have it sent. Planning is quick; sending waits for networks."""
+    check_connection()
+    planning.announce()
+    if Delivery.objects.due(now=timezone.now()).exists():
+        deliver.delay()
+
+
+@shared_task(ignore_result=True, expires=30)
+def deliver() -> None:
+    check_connection()
+    sending.deliver(seconds=SECONDS)

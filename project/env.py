@@ -115,6 +115,41 @@ def checkpoints(url: str, *, redis: str) -> dict[str, Any]:
     )
 
 
+def mail(url: str) -> dict[str, Any]:
+    """Django's mail settings for `smtp://user:password@host:587` (`?tls=1` for STARTTLS), `smtps://…:465`, `console:`, `file:///folder`."""
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    backend = "django.core.mail.backends.{}.EmailBackend"
+    try:
+        match parts.scheme:
+            case "console" if url == "console:":
+                return {"EMAIL_BACKEND": backend.format("console")}
+            case "file" if parts.path.startswith("/") and not parts.netloc:
+                return {"EMAIL_BACKEND": backend.format("filebased"), "EMAIL_FILE_PATH": unquote(parts.path)}
+            case "smtp" | "smtps" if parts.hostname and set(options) <= {"tls"}:
+                return {
+                    "EMAIL_BACKEND": backend.format("smtp"),
+                    "EMAIL_HOST": parts.hostname,
+                    "EMAIL_PORT": parts.port or {"smtp": 25, "smtps": 465}[parts.scheme],
+                    "EMAIL_HOST_USER": unquote(parts.username or ""),
+                    "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
+                    "EMAIL_USE_TLS": options.get("tls") == "1",
+                    "EMAIL_USE_SSL": parts.scheme == "smtps",
+                }
+    except ValueError:
+        pass  # a port that is none
+    raise ImproperlyConfigured("EMAIL_URL: use smtp://user:password@host:587?tls=1, smtps://…, console: or file:///folder")
+
+
+def base_url(name: str, default: str) -> str:
+    """The address under which people reach the product, without a slash at its end."""
+    url = os.environ.get(name, "") or default
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        raise ImproperlyConfigured(f"{name}={url!r}: use https://host or https://host/path")
+    return url.rstrip("/")
+
+
 def _prepared(options: dict[str, Any]) -> dict[str, Any]:
     """Statements are prepared once seen thrice on a connection: planning costs more than most of ours take.
 

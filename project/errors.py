@@ -18,6 +18,9 @@ from hitl.api_ledger import FormatUnknown
 from hitl.bulk import BulkInvalid
 from hitl.delegations import DelegationRefused
 from hitl.erasure import CannotErase
+from hitl.outbound.endpoints import EndpointInvalid
+from hitl.outbound.endpoints import NotYours as EndpointNotYours
+from hitl.outbound.requests import CannotSend
 from hitl.undoing import NotYours
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.forks import NothingToFork, ReasonMissing
@@ -63,8 +66,11 @@ STATUS: dict[type[Exception], int] = {
     CannotErase: 409,
     TooLate: 409,
     NotYours: 403,
+    EndpointNotYours: 403,
     FormatUnknown: 400,
     BulkInvalid: 422,
+    EndpointInvalid: 422,
+    CannotSend: 409,
     StoreUnavailable: 503,
 }
 
@@ -94,7 +100,7 @@ def problem(status: int, code: str, detail: str, **extra: Any) -> Response:
 
 def _extra(error: Exception) -> dict[str, Any]:
     match error:
-        case services.AnswerInvalid() | InputInvalid() | TemplateInvalid() | postponing.PostponingInvalid():
+        case services.AnswerInvalid() | InputInvalid() | TemplateInvalid() | postponing.PostponingInvalid() | EndpointInvalid():
             return {"errors": error.errors}
         case services.SeveralQuestions():
             return {"pause_ids": [pause.shown_id for pause in error.pauses]}

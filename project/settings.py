@@ -64,6 +64,20 @@ WAYSTATION_CALENDARS = env.calendars(
 """Hours of work by name, which deadlines may be counted in (`runs.workflows.calendars.read`)."""
 WAYSTATION_EXTEND = env.number("WAYSTATION_EXTEND", 1)
 """How far people may move a deadline: so many times as long as the question was given at first; 0 is not at all."""
+WAYSTATION_URL = env.base_url("WAYSTATION_URL", "http://localhost:8000")
+"""Where people reach this server: what links in mails and messages begin with. A path behind the host is fine."""
+WAYSTATION_OUTBOUND_ALLOW = [entry.lower() for entry in env.items("WAYSTATION_OUTBOUND_ALLOW")]
+"""Hosts (`hooks.internal`, `*.internal`), addresses and networks that webhooks may reach though they are not public, also without TLS."""
+WAYSTATION_OUTBOUND_TRIES = int(env.number("WAYSTATION_OUTBOUND_TRIES", 10, low=1))
+"""How often a message is tried before it is given up."""
+WAYSTATION_OUTBOUND_SECONDS = env.number("WAYSTATION_OUTBOUND_SECONDS", 10, low=1)
+"""How long a receiver may take."""
+WAYSTATION_CHAT_SERVICES = env.items(
+    "WAYSTATION_CHAT_SERVICES", "slack,workflows,discord,gchat,tgram,webex,wxteams,zulip,pover,pbul,opsgenie,pagerduty"
+)
+"""Services of Apprise that may be used. Those whose host its address names, such as `mmosts` or `ntfys`, are for operators to add."""
+WAYSTATION_LINK_DAYS = env.number("WAYSTATION_LINK_DAYS", 7, low=0.01)
+"""How long a link in a mail leads to its question."""
 WAYSTATION_SWEEP_SECONDS = env.number("WAYSTATION_SWEEP_SECONDS", 5, low=0.5)
 
 
@@ -175,6 +189,10 @@ CONTENT_SECURITY_POLICY = {
     },
 }
 
+globals().update(env.mail(env.text("EMAIL_URL") or f"file://{WAYSTATION_DATA / 'mail'}"))
+EMAIL_TIMEOUT = WAYSTATION_OUTBOUND_SECONDS
+DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", "Waystation <waystation@localhost>")
+
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = env.text("TIME_ZONE", "UTC")
 USE_TZ = True
@@ -219,12 +237,18 @@ CELERY_DB_REUSE_MAX = 1000  # tasks per connection; without it Celery opens one 
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5.0
 """Seconds that steps at work may go on after SIGTERM; see `project.celery`."""
 CELERY_TASK_DEFAULT_QUEUE = "steps"
-CELERY_TASK_QUEUES = [Queue(name, Exchange(name), routing_key=name) for name in ("control", "steps", "agents")]
-"""`control` is the sweep's; a template's step says `steps` or `agents`, which is for those that take minutes."""
-CELERY_TASK_ROUTES = {"runs.tasks.sweep": {"queue": "control"}, "hitl.tasks.*": {"queue": "control"}}
+CELERY_TASK_QUEUES = [Queue(name, Exchange(name), routing_key=name) for name in ("control", "steps", "agents", "outbound")]
+"""`control` is the sweep's, `outbound` is for what is sent to people and systems;
+a template's step says `steps` or `agents`, which is for those that take minutes."""
+CELERY_TASK_ROUTES = {
+    "hitl.tasks.deliver": {"queue": "outbound"},
+    "runs.tasks.sweep": {"queue": "control"},
+    "hitl.tasks.*": {"queue": "control"},
+}
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "runs.tasks.sweep", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
     "deadlines": {"task": "hitl.tasks.fire_deadlines", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
+    "announce": {"task": "hitl.tasks.announce", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
     "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": 300.0, "options": {"expires": 120}},
 }
 
@@ -246,7 +270,11 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Long-running work that stops for a person and starts again. Errors are RFC 9457 problem details with a stable `code`.",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
-    "ENUM_NAME_OVERRIDES": {"RunStatusEnum": "runs.states.RunStatus", "CheckpointStatusEnum": "checkpoints.models.CheckpointStatus"},
+    "ENUM_NAME_OVERRIDES": {
+        "RunStatusEnum": "runs.states.RunStatus",
+        "CheckpointStatusEnum": "checkpoints.models.CheckpointStatus",
+        "OccasionEnum": "hitl.outbound_models.Occasion",
+    },
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }

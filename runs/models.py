@@ -22,7 +22,7 @@ from checkpoints.fields import SealedTextField
 from checkpoints.models import Checkpoint, JsonTextField, SealedJsonField, Thread
 from runs import states
 from runs.frequency import HOW_LONG, PROMISES, WHEN, Frequency
-from runs.states import PauseStatus, RunStatus
+from runs.states import PauseStatus, RunStatus, Told
 from runs.workflows import sequence
 
 Person = AbstractBaseUser | AnonymousUser
@@ -419,9 +419,22 @@ class PanelMember(models.Model):
         return self.username or self.group
 
 
+UNTOLD = Q(told=Told.NOTHING) | Q(told=Told.QUESTION) & ~Q(status=PauseStatus.OPEN)
+
+
 class PauseQuerySet(models.QuerySet["Pause"]):
     def open(self) -> PauseQuerySet:
         return self.filter(status=PauseStatus.OPEN)
+
+    def untold(self) -> PauseQuerySet:
+        """Questions, and ends of questions, that nobody has been planned to be told of."""
+        return self.filter(UNTOLD)
+
+    def mark_told(self, pause: Pause) -> int:
+        """Note that those who are to know of a pause as it stands are being told; of two who do so one gets 0. Needs a transaction."""
+        if pause.status == PauseStatus.OPEN:
+            return self.filter(pk=pause.pk, status=PauseStatus.OPEN, told=Told.NOTHING).update(told=Told.QUESTION)
+        return self.filter(pk=pause.pk, told__lt=Told.END).exclude(status=PauseStatus.OPEN).update(told=Told.END)
 
     def oldest_of(self, order: Any) -> models.QuerySet[Pause, str]:
         """The phase of the order's oldest open question, its child runs' among them."""
@@ -490,6 +503,7 @@ class Pause(ids.Shown, models.Model):
     labels = JsonTextField(default=dict)
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
+    told = models.PositiveSmallIntegerField(choices=Told, default=Told.NOTHING, help_text="What was planned to be told of it.")
 
     objects = PauseQuerySet.as_manager()
 
@@ -522,6 +536,7 @@ class Pause(ids.Shown, models.Model):
             models.Index(fields=["-closed_at"], condition=Q(status=PauseStatus.EXPIRED), name="pause_expired_by_age"),  # histories
             models.Index(fields=["run", "-id"], name="pause_by_run"),  # history of one run
             models.Index(fields=["panel", "-id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_panel"),  # the inbox, by name
+            models.Index(fields=["id"], condition=UNTOLD, name="pause_untold"),  # the relay: a handful, whatever the number of pauses
         ]
 
     def __str__(self) -> str:

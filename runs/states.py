@@ -43,6 +43,14 @@ class PauseStatus(models.TextChoices):
     EXPIRED = "expired"
 
 
+class Told(models.IntegerChoices):
+    """How far those who are to know of a pause have been planned to be told; the telling itself is rows of its own."""
+
+    NOTHING = 0
+    QUESTION = 1
+    END = 2
+
+
 class FailureCode(models.TextChoices):
     """Why a run ended without its result, for filters and metrics. Step failures may bring a code of their own."""
 

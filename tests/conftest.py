@@ -25,6 +25,8 @@ from tests import (
     quick,  # registers the test steps
 )
 from tests.ledger import unguarded as unguarded
+from tests.mailing import reachable as reachable
+from tests.mailing import receiver as receiver
 
 ledger.let_flush()
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from tests.servers import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
-QUEUES = "control,steps,agents"
+QUEUES = "control,steps,agents,outbound"
 T = TypeVar("T")
 
 

@@ -6,11 +6,12 @@ from typing import Any, cast
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from hitl import postponing
-from runs.models import Pause, Run
+from hitl.places import home_of as home_of
+from hitl.places import place_of as place_of
+from hitl.places import root_of as root_of
 
 
 def person(request: HttpRequest) -> User:
@@ -23,23 +24,3 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     if not request.user.is_authenticated:
         return {}
     return {"waiting_count": SimpleLazyObject(lambda: postponing.inbox(person(request)).count())}
-
-
-def root_of(run: Run) -> Run:
-    """The run for which, in the end, a child run works; a run that is nobody's child is its own."""
-    while run.parent is not None:
-        run = run.parent
-    return run
-
-
-def home_of(run: Run) -> str:
-    """The address of the page that shows a run: its order's, else its thread's."""
-    if run.work_order_id is not None:
-        return reverse("hitl:order", args=[run.work_order_id])
-    return reverse("hitl:thread", args=[root_of(run).thread_id])
-
-
-def place_of(pause: Pause) -> str:
-    """The address of a question. That of a child run names it, since others of the same order may be open."""
-    home = home_of(pause.run)
-    return f"{home}?pause={pause.shown_id}" if pause.run.parent_id is not None else home

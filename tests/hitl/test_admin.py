@@ -17,9 +17,10 @@ from django.utils.html import escape
 
 from checkpoints import codec, ids, portable, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from hitl import erasure, services
+from hitl import anchors, erasure, services
 from hitl import portable as whole
 from hitl.models import ApiToken, Decision, Delegation, Via, Vote
+from hitl.outbound import endpoints
 from runs import definitions
 from runs.frequency import PROMISES
 from runs.models import Pause, Repository, Run, Template
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.django_db
 
 READ_ONLY = [
     "checkpoints_thread", "checkpoints_checkpoint", "checkpoints_event", "runs_steptemplate", "runs_definition", "runs_run", "runs_pause",
-    "runs_workorder", "hitl_decision", "hitl_vote", "hitl_ledger", "hitl_import",
+    "runs_workorder", "hitl_decision", "hitl_vote", "hitl_ledger", "hitl_anchor", "hitl_import", "hitl_delivery", "hitl_endpoint",
 ]  # fmt: skip
 
 
@@ -100,6 +101,8 @@ def one_of_each(paused, root, ana):
     Delegation.objects.create(from_user=ana, to_user=root, starts_at=timezone.now(), ends_at=timezone.now(), created_by=root)
     services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
     drive(paused)
+    anchors.drop_due(now=timezone.now())
+    endpoints.send_test(ana, endpoints.make(root, channel="email", target="all@example.org", scope="everybody")[0])
     erasure.erase(Thread.objects.create(owner=ana).pk, by="root", reason="x")
     document = portable.read(codec.encode(whole.export(paused.thread_id)).encode(), limit=10_000_000)
     whole.load(document, owner=ana)

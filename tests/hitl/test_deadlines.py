@@ -11,13 +11,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints.models import Event
-from hitl import deadlines, invariants, services
+from hitl import deadlines, invariants, postponing, services
 from hitl.models import Decision, Via
 from hitl.tasks import fire_deadlines
-from runs import definitions, due
+from runs import definitions, due, threads
 from runs import services as runs
 from runs.engine.advance import advance
 from runs.models import Pause, Run
+from runs.services import PauseClosed
 from runs.workflows.base import Ask, Child, Gather, Report
 from tests.anything import DOES, state_of
 from tests.anything import order_that as order_that
@@ -249,6 +250,24 @@ def test_an_escalating_deadline_goes_through_the_stages_and_then_expires(asked, 
     assert [one["what"] for one in updates(order)] == ["escalated", "escalated"]
 
 
+@pytest.mark.parametrize("moved", ["its deadline", "its stage"])
+def test_a_sweep_that_read_too_early_ends_nothing(asked, ana, moved):
+    """P8: it looked, then somebody gave more time, or further people were asked; then it acts on what it saw."""
+    pause = pause_of(order := asked(deadline=FOUR))
+    seen = Pause.objects.answerable().get(pk=pause.pk)
+    if moved == "its deadline":
+        postponing.extend(pause.pk, by=ana, until=at(pause, 5), reason="x")
+    else:
+        Pause.objects.update(stage=1)
+    for act in (
+        lambda: runs.expire(seen, now=at(pause, 4)),
+        lambda: services.decide_by_policy(seen, action="approve", words="", at=at(pause, 4)),
+    ):
+        with pytest.raises(PauseClosed):
+            act()
+    assert (fresh(order).status, Decision.objects.exists()) == ("paused", False)
+
+
 def test_who_answers_too_late_is_told_that_it_expired(asked, ana, api, page):
     """F9, S4-66: at every door the calm truth, and no button."""
     order = asked(deadline=FOUR)
@@ -287,6 +306,29 @@ def test_a_fork_of_what_expired_asks_anew_and_approves_nothing(asked, ana):
     fire(at(pause_of(order), 4))
     runs.fork(fresh(order).thread.head.pk, by=ana, reason="We need it after all")
     assert drive(order).status == "paused"
+
+
+def test_a_thread_without_an_order_that_expired_is_asked_again_by_a_turn_without_input(asked, ana):
+    """S1-4: nothing new was said, so it goes on where it stopped."""
+    asked(deadline=FOUR)  # makes the template
+    thread = threads.open_thread(by=ana, title="Alone")
+    first = threads.invoke(thread.pk, threads.Turn(template="ruled", input={"text": "x"}), by=ana)
+    advance(first.pk, budget=60)
+    old = Pause.objects.open().get(run=first)
+    deadlines.fire(old.pk, now=at(old, 4))
+    first.refresh_from_db()
+    again = threads.invoke(thread.pk, threads.Turn(), by=ana)
+    new = Pause.objects.open().get(run=again)
+    assert (first.status, again.status, again.retry_of_id, new.deadline_at) == ("expired", "paused", first.pk, at(new, 4))
+
+
+def test_a_question_whose_run_does_not_wait_holds_up_no_other(asked):
+    """It should not be, and `invariants` names it; the sweep looks at it again later."""
+    pause = pause_of(asked(deadline=FOUR))
+    Run.objects.filter(pk=pause.run_id).update(status="pending")
+    assert [fire(at(pause, 4)), fire(at(pause, 4))] == [1, 0]
+    pause.refresh_from_db()
+    assert pause.status == "open"
 
 
 def test_a_child_run_that_expires_takes_its_parent_along_and_asks_again_with_it(make_order, templates, ana):
@@ -347,23 +389,6 @@ def test_one_question_whose_rules_fail_holds_up_no_other(asked, monkeypatch):
     monkeypatch.undo()
     fire(now + deadlines.AGAIN)
     assert fresh(bad).latest_run.status == "expired"
-
-
-def test_a_sweep_reads_what_is_due_and_nothing_else(asked):
-    """With ten thousand open questions a sweep that finds nothing is one statement, of one index; it takes due ones in bounded batches."""
-    order = asked(deadline=FOUR)
-    pause = pause_of(order)
-    with CaptureQueriesContext(connection) as none_due:
-        assert fire(at(pause, 1)) == 0
-    assert len(none_due) == 1
-    with connection.cursor() as cursor:
-        sql, params = Pause.objects.due(now=at(pause, 4)).values_list("pk", flat=True)[: deadlines.BATCH].query.sql_with_params()
-        if connection.vendor == "postgresql":
-            cursor.execute("SET LOCAL enable_seqscan = off")
-            cursor.execute(f"EXPLAIN {sql}", params)
-        else:
-            cursor.execute(f"EXPLAIN QUERY PLAN {sql}", params)
-        assert "pause_open_by_next" in str(cursor.fetchall())
 
 
 def test_what_a_deadline_costs_does_not_grow_with_what_is_open(asked):

@@ -82,7 +82,7 @@ def another(decision, name, zoe) -> Any:
     match field:
         case models.ForeignKey():
             found = {"pause": Pause, "undoes": Decision, "ledger": Ledger}.get(name)
-            if name == "decided_by":
+            if name in {"decided_by", "on_behalf_of"}:
                 return zoe
             if name == "ledger":
                 return Ledger.objects.get_or_create(name="user:9")[0]
@@ -317,6 +317,13 @@ def test_what_was_shown_is_kept_with_the_decision(paused, ana):
     assert (document["content"], document["question"], document["revision"]) == (pause.content, pause.question, 1)
     assert document["facts"] == pause.facts and document["leads_to"]["approve"] == "Work"
     assert document["content_digest"] == decision.content_digest and document["order"] == paused.shown_id
+
+
+def test_evidence_costs_an_answer_one_statement(paused, ana, django_assert_num_queries):
+    pause = Pause.objects.answerable().get(pk=pause_of(paused).pk)
+    evidence.keep(pause)
+    with django_assert_num_queries(1):
+        evidence.keep(pause)
 
 
 def test_evidence_outlives_keeping_and_goes_with_an_erasure(chain, paused):

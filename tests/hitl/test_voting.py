@@ -174,7 +174,6 @@ def test_the_ledger_covers_the_votes(ruled, ana, ben):
     assert list(broken()) == ["vote_rewritten"]
 
 
-@pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize(
     ("damage", "code"),
     [
@@ -183,6 +182,7 @@ def test_the_ledger_covers_the_votes(ruled, ana, ben):
         (lambda: Decision.objects.update(decided_by=User.objects.get(username="ana")), {"approved_by_asker", "ledger_rewritten"}),
     ],
 )
+@pytest.mark.usefixtures("unguarded")
 def test_each_damage_is_found_by_name(ruled, ana, ben, dora, damage, code):
     order = ruled({"quorum": 2, "self_approval": False})
     decide(pause_of(order), ben)

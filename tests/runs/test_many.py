@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints.models import Thread
-from hitl import services
+from hitl import deadlines, services
 from hitl.models import Decision, Via
 from hitl.services import AlreadyAnswered
 from runs.engine import recovery
@@ -25,6 +25,7 @@ from tests.databases import file_database as file_database
 
 ORDERS = 100
 PAUSED = 10_000
+DAY = dt.timedelta(days=1)
 
 
 def all_at_once(jobs, *, threads=8):
@@ -95,6 +96,9 @@ def ten_thousand_paused(templates, ana, team):
                 question=like.question,
                 ways=like.ways,
                 opened_at=like.opened_at,
+                deadline_at=like.opened_at + DAY,
+                extendable_until=like.opened_at + DAY,
+                next_at=like.opened_at + DAY,
             )
             for run in runs
         ],
@@ -107,7 +111,14 @@ def ten_thousand_paused(templates, ana, team):
 
 @pytest.mark.django_db
 def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(ten_thousand_paused, ana, team):
-    """P7: neither reads a paused run; each goes by an index that holds none of them."""
+    """P7: neither reads a paused run; each goes by an index that holds none of them.
+
+    P8: nor does the sweep for deadlines read what is not due.
+    """
+    with CaptureQueriesContext(connection) as queries:
+        assert deadlines.fire_due(now=timezone.now()) == 0
+    assert len(queries) == 1
+    assert "pause_open_by_next" in Pause.objects.due(now=timezone.now())[: deadlines.BATCH].explain()
     assert Run.objects.filter(status="paused").count() == PAUSED + 1
     with CaptureQueriesContext(connection) as queries:
         assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == []

@@ -54,6 +54,8 @@ class Command(BaseCommand):
         shipped.load()
         recovery.take_back(now=timezone.now(), everything=True)  # the lock says that nobody else works here
         base = f"http://{options['host']}:{options['port']}"
+        if not os.environ.get("WAYSTATION_URL"):
+            settings.WAYSTATION_URL = base  # all is in this process: what links begin with is known
         if options["demo"]:
             self._demo(base)
         else:
@@ -116,7 +118,7 @@ class Command(BaseCommand):
             pool_cls="threads",
             concurrency=4,
             hostname=f"standalone@{socket.gethostname()}",
-            queues=["control", "steps", "agents"],
+            queues=["control", "steps", "agents", "outbound"],
             without_gossip=True,
             without_mingle=True,
             without_heartbeat=True,

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from checkpoints import ids
+from hitl.outbound import endpoints, sending
+from hitl.outbound_models import Delivery, Endpoint
+
+
+class Command(BaseCommand):
+    help = "Send a test message now, to a user's mail or to an endpoint, and say what came of it."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("user", help="whose mail is tried; with --endpoint, who tries it")
+        parser.add_argument("--endpoint", help="an end_ id")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = User.objects.filter(username=options["user"], is_active=True).first()
+        if user is None:
+            raise CommandError(f"There is no active user {options['user']!r}.")
+        delivery = endpoints.send_test(user, self._endpoint(options["endpoint"]))
+        if delivery is None:
+            raise CommandError("A test was sent within the last ten seconds; wait a moment.")
+        sending.send_now(delivery)
+        delivery = Delivery.objects.get(pk=delivery.pk)
+        if delivery.status != "sent":
+            raise CommandError(f"{delivery}: {delivery.status}. {delivery.error}")
+        folder: str = getattr(settings, "EMAIL_FILE_PATH", "")  # of that backend only
+        where = f" It was written to {folder}; set EMAIL_URL to send mail." if folder and delivery.channel == "email" else ""
+        self.stdout.write(f"{delivery}: sent.{where}")
+
+    def _endpoint(self, shown: str | None) -> Endpoint | None:
+        if not shown:
+            return None
+        try:
+            return Endpoint.objects.get(pk=ids.parse("end", shown))
+        except (ValueError, Endpoint.DoesNotExist):
+            raise CommandError(f"There is no endpoint {shown[:60]!r}.") from None

@@ -1,0 +1,173 @@
+"""Making and changing the places where people, teams and systems are reached."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.utils import timezone
+
+from checkpoints.models import Thread
+from hitl.outbound import addresses, chat, signatures
+from hitl.outbound_models import Channel, Delivery, Endpoint, Occasion
+
+ROTATION = dt.timedelta(hours=24)
+"""How long the secret before is signed with too."""
+MOST = 20
+"""Endpoints of one person, team or thread."""
+TESTS_APART = dt.timedelta(seconds=10)
+
+
+class EndpointInvalid(Exception):
+    """The endpoint cannot be kept as it is given. `field` names what is wrong; the message never repeats a secret."""
+
+    code = "endpoint_invalid"
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(text)
+        self.field = field
+
+    @property
+    def errors(self) -> dict[str, list[str]]:
+        return {self.field: [str(self)]}
+
+
+class NotYours(Exception):
+    """This person may not make or change such an endpoint."""
+
+    code = "forbidden"
+
+
+Scope = Literal["me", "team", "everybody"]
+
+
+def make(
+    by: User, *, channel: str, target: str, name: str = "", scope: Scope = "me", team: Group | None = None, occasions: Sequence[str] = ()
+) -> tuple[Endpoint, str]:
+    """A new endpoint, and for a webhook its secret, which is shown this once.
+
+    Raises EndpointInvalid and NotYours.
+    """
+    owner: dict[str, Any] = {"owner": by} if scope == "me" else {"team": _team_for(by, team)} if scope == "team" else {}
+    if scope == "everybody" and not by.is_superuser:
+        raise NotYours("Only a superuser makes an endpoint that is told of everything.")
+    if scope == "me" and channel == Channel.EMAIL:
+        raise EndpointInvalid("channel", "Your mail goes to the address of your account; switch it on or off instead.")
+    return _make(channel, target, name, occasions, **owner)
+
+
+def register_callback(thread: Thread, url: str, *, secret: str = "", name: str = "callback") -> tuple[Endpoint, str]:
+    """Have a system told, signed, of what happens to the questions of one thread; with the answers' data, unlike other webhooks.
+
+    Call inside or outside a transaction. The same thread and URL again is the same endpoint, which then signs with the secret given last.
+
+    Raises EndpointInvalid.
+    """
+    known = next((one for one in Endpoint.objects.filter(thread=thread, channel=Channel.WEBHOOK) if one.target == url), None)
+    if known is not None:
+        return known, _set_secret(known, secret) if secret else known.secrets[0]["secret"]
+    return _make(Channel.WEBHOOK, url, name, [], secret=secret, thread=thread)
+
+
+def _make(channel: str, target: str, name: str, occasions: Sequence[str], *, secret: str = "", **owner: Any) -> tuple[Endpoint, str]:
+    target, name = target.strip(), name.strip()[:80]
+    _check(channel, target, occasions)
+    if owner and Endpoint.objects.filter(**owner).count() >= MOST:
+        raise EndpointInvalid("target", f"There are {MOST} already; remove one first.")
+    secret = _checked(secret) if channel == Channel.WEBHOOK else ""
+    kept = [{"secret": secret, "until": None}] if secret else []
+    named = name or (chat.service_of(target) if channel == Channel.APPRISE else "")
+    endpoint = Endpoint.objects.create(channel=channel, target=target, name=named, occasions=list(occasions), secrets=kept, **owner)
+    return endpoint, secret
+
+
+def _check(channel: str, target: str, occasions: Sequence[str]) -> None:
+    if channel not in Channel.values:
+        raise EndpointInvalid("channel", f"Choose one of {', '.join(Channel.values)}.")
+    unknown = set(occasions) - set(Occasion.values)
+    if unknown:
+        raise EndpointInvalid("occasions", f"There is no occasion {sorted(unknown)[0][:40]!r}.")
+    try:
+        match channel:
+            case Channel.WEBHOOK:
+                addresses.check(target)
+            case Channel.APPRISE:
+                chat.check(target)
+            case _:
+                validate_email(target)
+    except addresses.AddressRefused as error:
+        raise EndpointInvalid("target", str(error)) from error
+    except addresses.CannotReach as error:
+        raise EndpointInvalid("target", f"{error} Look at the address again.") from error
+    except ValidationError as error:
+        raise EndpointInvalid("target", "This is no mail address.") from error
+
+
+def _checked(secret: str) -> str:
+    try:
+        signatures.key_of(secret or (secret := signatures.new_secret()))
+    except signatures.BadSecret as error:
+        raise EndpointInvalid("secret", str(error)) from error
+    return secret
+
+
+def _team_for(by: User, team: Group | None) -> Group:
+    if team is None:
+        raise EndpointInvalid("team", "Name the team.")
+    if not by.is_superuser and not (by.has_perm("hitl.add_endpoint") and by.groups.filter(pk=team.pk).exists()):
+        raise NotYours("Endpoints of a team are made by its members who hold the right “Can add endpoint”.")
+    return team
+
+
+def new_secret(endpoint: Endpoint, *, given: str = "") -> str:
+    """A new secret, signed with from now on; the one before stays valid for a day, so that the receiver can change over."""
+    if endpoint.channel != Channel.WEBHOOK:
+        raise EndpointInvalid("channel", "Only a webhook has a secret.")
+    return _set_secret(endpoint, given)
+
+
+@transaction.atomic
+def _set_secret(endpoint: Endpoint, given: str) -> str:
+    secret = _checked(given)
+    locked = Endpoint.objects.filter(pk=endpoint.pk)
+    locked.update(why_disabled=endpoint.why_disabled)  # two that rotate at once come one after the other
+    kept = locked.get().secrets
+    until = (timezone.now() + ROTATION).isoformat()
+    older = [{**one, "until": one["until"] or until} for one in kept if one["secret"] != secret][:2]
+    changed = locked.get()
+    changed.secrets = [{"secret": secret, "until": None}, *older]
+    changed.save(update_fields=["secrets"])
+    return secret
+
+
+def switch(endpoint: Endpoint, *, on: bool) -> None:
+    endpoint.enabled, endpoint.why_disabled = on, "" if on else "Switched off."
+    endpoint.save(update_fields=["enabled", "why_disabled"])
+
+
+def switch_mail(user: User, *, on: bool) -> None:
+    """Whether a person's mail goes out at all."""
+    Endpoint.objects.update_or_create(
+        owner=user, channel=Channel.EMAIL, defaults={"enabled": on, "why_disabled": "" if on else "Switched off."}
+    )
+
+
+def mail_is_on(user: User) -> bool:
+    return not Endpoint.objects.filter(owner=user, channel=Channel.EMAIL, enabled=False).exists()
+
+
+def send_test(by: User, endpoint: Endpoint | None) -> Delivery | None:
+    """Queue a test message to an endpoint, or to the person's own mail; None where one was sent in the last ten seconds."""
+    place = f"end:{endpoint.pk.hex}" if endpoint is not None else f"user:{by.pk}"
+    now = timezone.now()
+    if Delivery.objects.filter(occasion=Occasion.TEST, place=place, made_at__gt=now - TESTS_APART).exists():
+        return None
+    channel = endpoint.channel if endpoint is not None else Channel.EMAIL
+    return Delivery.objects.create(
+        occasion=Occasion.TEST, channel=channel, place=place, recipient=by, endpoint=endpoint, next_at=now, made_at=now
+    )

@@ -1,0 +1,149 @@
+"""Links in mails: a way in for one person to one question. Whoever opens one changes nothing (F1, F2, F3).
+
+A token is made of the message's id under the server's key, so every try of the same message carries the same one, and what is kept is its
+digest only: neither a dump of the database nor the key alone opens a question.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import hashlib
+import hmac
+import re
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.urls import get_script_prefix, reverse
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+from django.utils.formats import date_format
+
+from hitl.models import Decision
+from hitl.outbound_models import Delivery, Link
+from runs.models import Pause
+from runs.states import PauseStatus
+from runs.workflows.sequence import REVISE
+
+TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
+"""256 bits in URL-safe base64: nobody guesses one, so guesses are not counted."""
+
+
+def absolute(path: str) -> str:
+    """A path of ours as people reach it from outside."""
+    return settings.WAYSTATION_URL + "/" + path.removeprefix(get_script_prefix()).lstrip("/")
+
+
+def url_of(delivery: Delivery) -> str:
+    """The address of the message's own link, which is made where it is not there yet. Call outside a transaction of a request."""
+    assert delivery.pause is not None
+    token = _token(delivery)
+    now = timezone.now()
+    Link.objects.get_or_create(
+        digest=_digest(token),
+        defaults={
+            "delivery": delivery,
+            "pause": delivery.pause,
+            "revision": delivery.pause.revision,
+            "recipient": delivery.recipient,
+            "contact": delivery.contact,
+            "purpose": Link.Purpose.ANSWER if may_answer(delivery.pause) and delivery.recipient else Link.Purpose.REVIEW,
+            "made_at": now,
+            "expires_at": now + dt.timedelta(days=settings.WAYSTATION_LINK_DAYS),
+        },
+    )
+    return absolute(reverse("hitl:link", args=[token]))
+
+
+def may_answer(pause: Pause) -> bool:
+    """Whether the template lets this question be answered from its link, without a login."""
+    return pause.review.get("link_answers") is True and pause.review.get("risk") == "low"
+
+
+def find(token: str) -> Link | None:
+    """The link of a token; None for what is none."""
+    if not TOKEN.fullmatch(token):
+        return None
+    digest = _digest(token)
+    related = (
+        "recipient",
+        "delivery",
+        "pause__run__thread",
+        "pause__run__parent",
+        "pause__run__work_order__definition",
+        "pause__run__definition",
+    )
+    link = Link.objects.select_related(*related).filter(pk=digest).first()
+    return link if link is not None and hmac.compare_digest(link.digest, digest) else None
+
+
+def use(link: Link) -> None:
+    Link.objects.filter(pk=link.pk, used_at=None).update(used_at=timezone.now())
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Why a link leads nowhere any more: what its page says, and the status it says it with."""
+
+    status: int
+    title: str
+    words: str
+    newer: Pause | None = None
+    """The revision that is open now."""
+
+
+def standing(link: Link, *, visitor: User | None, now: dt.datetime) -> Standing | None:
+    """What is to be said instead of the question; None while the link is good."""
+    if link.recipient_id is not None and visitor is not None and visitor.pk != link.recipient_id:
+        words = "It was sent to somebody else. You are logged in as {}: what waits for you is in your inbox."
+        return Standing(403, "This link is not yours", words.format(visitor.get_full_name() or visitor.get_username()))
+    if link.recipient_id is not None and not link.recipient.is_active:  # type: ignore[union-attr]
+        return Standing(403, "This link is not valid any more", "The account that it was sent to is switched off.")
+    if link.pause.status != PauseStatus.OPEN or link.used_at is not None:
+        return _closed(link)
+    if link.revision != link.pause.revision:
+        return _changed(link.pause)
+    if link.expires_at <= now:
+        at = date_format(timezone.localtime(link.expires_at), "j M Y, H:i")
+        return Standing(410, "This link has expired", f"It was good until {at}. The question is still open: log in to answer it.")
+    return None
+
+
+def _closed(link: Link) -> Standing:
+    pause = link.pause
+    decision = Decision.objects.select_related("decided_by", "on_behalf_of").filter(pause=pause, undoes=None).first()
+    newer = Pause.objects.open().filter(run__thread=pause.run.thread_id, step=pause.step, revision__gt=pause.revision).first()
+    if decision is not None and decision.action == REVISE and newer is not None:
+        return _changed(newer)
+    if decision is None:
+        words = f"The question is closed ({pause.get_status_display().lower()}), so there is nothing to answer."
+        return Standing(410, "This question is closed", words)
+    status = 410 if link.used_at is not None else 409
+    return Standing(status, "This was answered already", f"{outcome(decision)} Nothing was changed by opening this page.")
+
+
+def _changed(newer: Pause) -> Standing:
+    words = f"It was sent back for revision since, and is at revision {newer.revision} by now. Look at the new content before you answer."
+    return Standing(409, "The content has changed", words, newer)
+
+
+def outcome(decision: Decision) -> str:
+    """Who answered what and when, as one sentence."""
+    at = date_format(timezone.localtime(decision.decided_at), "j M Y, H:i")
+    assert decision.pause is not None
+    return f"{decision.who} answered “{label_of(decision.pause, decision.action)}” on {at}."
+
+
+def label_of(pause: Pause, action: str) -> str:
+    named: str = pause.labels.get(action, "")
+    return named or {"approve": "Approve", "revise": "Revise", "cancel": "Cancel", "answer": "Answer"}.get(action, action)
+
+
+def _token(delivery: Delivery) -> str:
+    key = salted_hmac("hitl.outbound.link", delivery.pk.hex, algorithm="sha256").digest()
+    return base64.urlsafe_b64encode(key).decode().rstrip("=")
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

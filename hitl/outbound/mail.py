@@ -1,0 +1,65 @@
+"""Mails: HTML and text, one thread per question and receiver, marked as sent by a machine."""
+
+from __future__ import annotations
+
+import smtplib
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.mail import EmailMultiAlternatives
+from django.template.loader import render_to_string
+
+from checkpoints.fields import demand
+from hitl.outbound.addresses import AddressRefused, CannotReach
+from hitl.outbound.messages import Message
+from hitl.outbound_models import ASKING, Delivery, Occasion
+
+
+def address_of(delivery: Delivery) -> str:
+    """Where a mail goes; "" where there is no address any more."""
+    if delivery.contact:
+        return str(demand(delivery.contact))
+    if delivery.endpoint is not None and delivery.endpoint.target:
+        return str(demand(delivery.endpoint.target))
+    return delivery.recipient.email if delivery.recipient is not None else ""
+
+
+def send(delivery: Delivery, message: Message) -> None:
+    """Send a mail; raises AddressRefused where it can never arrive, CannotReach where it may later."""
+    _send(delivery, message.subject, "question", {"message": message, "asking": delivery.occasion in ASKING})
+
+
+def send_digest(first: Delivery, said: list[Message]) -> None:
+    """Send several questions to one person as one mail; raises as `send`."""
+    _send(first, f"{len(said)} questions wait for you", "digest", {"said": said})
+
+
+def _send(delivery: Delivery, subject: str, template: str, context: dict[str, Any]) -> None:
+    address = address_of(delivery)
+    if not address:
+        raise AddressRefused("There is no mail address.")
+    text = render_to_string(f"mail/{template}.txt", context)
+    mail = EmailMultiAlternatives(subject=subject, body=text, to=[address], headers=_headers(delivery))
+    mail.attach_alternative(render_to_string(f"mail/{template}.html", context), "text/html")
+    try:
+        mail.send()
+    except smtplib.SMTPRecipientsRefused as error:
+        code = next((code for code, _ in error.recipients.values()), 0)
+        raise (AddressRefused if code >= 500 else CannotReach)(f"The mail server refused the address ({code}).") from error
+    except (smtplib.SMTPException, OSError) as error:
+        raise CannotReach(f"The mail server did not take it: {type(error).__name__}.") from error
+
+
+def _headers(delivery: Delivery) -> dict[str, str]:
+    made = {"Message-ID": _message_id(delivery), "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All"}
+    if delivery.occasion in {Occasion.ASKED, Occasion.TEST}:
+        return made
+    first = Delivery.objects.filter(pause=delivery.pause_id, occasion=Occasion.ASKED, place=delivery.place).order_by("id").first()
+    if first is None:
+        return made
+    return {**made, "In-Reply-To": _message_id(first), "References": _message_id(first)}
+
+
+def _message_id(delivery: Delivery) -> str:
+    return f"<{delivery.shown_id}@{urlsplit(settings.WAYSTATION_URL).hostname}>"

@@ -1,0 +1,168 @@
+"""What is said, in a mail, in a chat and to a system. Never the run's state, and no content where content is encrypted at rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+from django.utils import timezone
+
+from checkpoints import sealing
+from checkpoints.fields import demand
+from hitl import policy
+from hitl.models import Decision
+from hitl.outbound import links
+from hitl.outbound_models import ASKING, Channel, Delivery, Occasion
+from hitl.places import place_of
+from runs.models import Pause
+
+CONTENT = 6_000
+"""Characters of the content that a mail holds; the page has all of it."""
+EARLIER = {
+    Occasion.ASKED: "",
+    Occasion.REFINED: "Asked again: ",
+    Occasion.REMINDED: "Reminder: ",
+    Occasion.ESCALATED: "Escalated to you: ",
+    Occasion.ANSWERED: "Answered: ",
+    Occasion.CANCELLED: "Cancelled: ",
+    Occasion.EXPIRED: "Expired: ",
+}
+OTHERS = 8
+"""Names of who else may answer."""
+
+
+@dataclass(frozen=True)
+class Message:
+    subject: str
+    question: str
+    about: str
+    """The order's or thread's title, and its workflow."""
+    outcome: str
+    """What became of the question, or what was wrong with an answer to it; "" where it was only asked."""
+    content: str
+    """Markdown."""
+    others: list[str]
+    """Who else may answer."""
+    due: Any
+    """When the answer is due; None where it is not."""
+    url: str
+    link_answers: bool
+    """Whether the link's page takes the answer without a login."""
+
+
+def of(delivery: Delivery) -> Message:
+    """What a message says; makes the link that it carries."""
+    pause = delivery.pause
+    if pause is None:
+        url = links.absolute(reverse("hitl:notifications"))
+        return Message(
+            "Waystation: a test", "This is a test", "It works: questions that wait for you will arrive here.", "", "", [], None, url, False
+        )
+    hidden = sealing.in_use()
+    question = "A question waits for you" if hidden else str(demand(pause.question))
+    if delivery.words and not hidden:
+        question = str(demand(delivery.words))
+    asking = delivery.occasion in ASKING
+    title = "" if hidden else title_of(pause)
+    url = links.url_of(delivery) if own(delivery) and asking else links.absolute(place_of(pause))
+    return Message(
+        subject=" ".join(f"{EARLIER[Occasion(delivery.occasion)]}{question}{' · ' if title else ''}{title}".split())[:200],
+        question=question,
+        about=f"{title} ({pause.run.definition})" if title else str(pause.run.definition),
+        outcome=_what_was_wrong(delivery, pause) if asking else outcome_of(pause),
+        content="" if hidden or not asking else _shortened(str(demand(pause.content)), pause, delivery),
+        others=_others(pause, delivery) if asking else [],
+        due=pause.deadline_at if asking else None,
+        url=url,
+        link_answers=links.may_answer(pause) and own(delivery) and delivery.recipient is not None,
+    )
+
+
+def own(delivery: Delivery) -> bool:
+    """Whether a message goes to one person, so that it may carry a link of theirs."""
+    return delivery.channel != Channel.WEBHOOK and (delivery.recipient_id is not None or bool(delivery.contact))
+
+
+def title_of(pause: Pause) -> str:
+    return pause.run.work_order.title if pause.run.work_order is not None else str(pause.run.thread)
+
+
+def outcome_of(pause: Pause) -> str:
+    decision = Decision.objects.select_related("decided_by", "on_behalf_of", "pause").filter(pause=pause, undoes=None).first()
+    if decision is None:
+        return f"The question was closed: {pause.get_status_display().lower()}."
+    return links.outcome(decision)
+
+
+def text_of(message: Message) -> str:
+    """What a chat gets."""
+    lines = [message.about, message.outcome]
+    if message.due:
+        lines.append(f"Due {timezone.localtime(message.due):%d %b %Y, %H:%M}.")
+    return "\n".join([line for line in lines if line] + [message.url])
+
+
+def payload_of(delivery: Delivery) -> dict[str, Any]:
+    """What a system gets; the same on every try."""
+    pause = delivery.pause
+    at = delivery.made_at.isoformat()
+    if pause is None:
+        return {"type": "test", "timestamp": at, "data": {"delivery_id": delivery.shown_id}}
+    hidden = sealing.in_use()
+    run = pause.run
+    data = {
+        "delivery_id": delivery.shown_id,
+        "pause_id": pause.shown_id,
+        "run_id": run.shown_id,
+        "thread_id": run.thread.shown_id,
+        "work_order_id": run.work_order.shown_id if run.work_order is not None else None,
+        "workflow": str(run.definition),
+        "phase": pause.phase,
+        "title": None if hidden else title_of(pause),
+        "question": None if hidden else demand(delivery.words or pause.question),
+        "required_inputs": None if hidden else pause.required_inputs,
+        "answers": [*pause.ways, "cancel"],
+        "revision": pause.revision,
+        "content_digest": pause.content_digest,
+        "opened_at": pause.opened_at.isoformat(),
+        "url": links.absolute(place_of(pause)),
+        "decision": _decided(pause, whole=delivery.endpoint is not None and delivery.endpoint.thread_id is not None),
+    }
+    return {"type": f"question.{delivery.occasion}", "timestamp": at, "data": data}
+
+
+def _decided(pause: Pause, *, whole: bool) -> dict[str, Any] | None:
+    """The answer; `whole` with its words and data, for who waits for them."""
+    decision = Decision.objects.select_related("decided_by", "on_behalf_of").filter(pause=pause, undoes=None).first()
+    if decision is None:
+        return None
+    told = {
+        "decision_id": decision.shown_id,
+        "decision": decision.action,
+        "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
+        "on_behalf_of": decision.on_behalf_of.get_username() if decision.on_behalf_of else None,
+        "decided_at": decision.decided_at.isoformat(),
+        "revision": decision.revision,
+    }
+    return {**told, "feedback": demand(decision.feedback), "input": demand(decision.payload)} if whole else told
+
+
+def _shortened(content: str, pause: Pause, delivery: Delivery) -> str:
+    if delivery.contact and not links.may_answer(pause):
+        return ""  # somebody without an account gets the question, not what others review
+    return content if len(content) <= CONTENT else content[:CONTENT] + "\n\n… (more on the page)"
+
+
+def _what_was_wrong(delivery: Delivery, pause: Pause) -> str:
+    if delivery.occasion != Occasion.REFINED:
+        return ""
+    return "An answer did not fit." if sealing.in_use() else f"An answer did not fit: {demand(pause.refined)}"
+
+
+def _others(pause: Pause, delivery: Delivery) -> list[str]:
+    if delivery.recipient_id is None:
+        return []
+    people = policy.answerers(pause).exclude(pk=delivery.recipient_id).order_by("pk")[: OTHERS + 1]
+    names = [one.get_full_name() or one.get_username() for one in people]
+    return [*names[:OTHERS], "others"] if len(names) > OTHERS else names

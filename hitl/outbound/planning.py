@@ -1,0 +1,151 @@
+"""What is to be sent to whom: as rows, each of which can exist once."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from hitl import policy
+from hitl.models import Decision
+from hitl.outbound_models import ASKING, Channel, Delivery, DeliveryStatus, Endpoint, EndpointQuerySet, Occasion
+from runs.models import Pause
+from runs.states import PauseStatus
+
+logger = logging.getLogger(__name__)
+
+ENDS = {
+    PauseStatus.ANSWERED: Occasion.ANSWERED,
+    PauseStatus.CANCELLED: Occasion.CANCELLED,
+    PauseStatus.EXPIRED: Occasion.EXPIRED,
+}
+ROUND = 200
+"""Pauses that one round plans for."""
+REFINED_AT_MOST = 3
+"""Answers that do not fit about which others are told; who gave them is told at once anyway."""
+
+
+def plan(pause: Pause, occasion: str, *, to: Iterable[User] | None = None, mark: str = "", words: str = "") -> int:
+    """Have those who may answer a question told of something, once each. Gives how many messages it came to.
+
+    Call inside the transaction of what causes it; the relay sends after the commit. The same call again adds nothing.
+
+    Args:
+        occasion: one of `Occasion`; what is not of the question's end is sent only while the question is open.
+        to: these people alone, at their own places. None: whoever may answer now (`policy.answerers`), with the endpoints of their
+            teams and of whoever listens to everything.
+        mark: tells apart what happens several times, e.g. the number of a reminder.
+        words: said instead of the question's own words.
+    """
+    people = list(policy.answerers(pause) if to is None else to)
+    rows = [_row(pause, occasion, mark, words, **place) for place in _places(pause, occasion, people, wide=to is None)]
+    return _write(rows)
+
+
+def write_to(pause: Pause, occasion: str, address: str, *, mark: str = "", words: str = "") -> int:
+    """`plan` for somebody who has no account here."""
+    place = {"channel": Channel.EMAIL, "place": "mail:" + hashlib.sha256(address.lower().encode()).hexdigest()[:40], "contact": address}
+    return _write([_row(pause, occasion, mark, words, **place)])
+
+
+def plan_refined(pause: Pause, *, by: User) -> None:
+    """Tell those who were asked that an answer did not fit, and why; not who gave it. Call inside the transaction that counted it."""
+    if pause.attempts > REFINED_AT_MOST:
+        return
+    asked = Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED).exclude(
+        status__in=[DeliveryStatus.DEAD, DeliveryStatus.CANCELLED]
+    )
+    rows = {
+        one.place: _row(pause, Occasion.REFINED, str(pause.attempts), "", contact=one.contact, **_same(one))
+        for one in asked.exclude(recipient=by)
+    }
+    _write(rows.values())
+
+
+def announce(*, limit: int = ROUND) -> int:
+    """Plan for pauses that were opened or closed since the last round; gives how many those were. Two rounds at once do no harm."""
+    keys = list(Pause.objects.untold().order_by("id").values_list("pk", flat=True)[:limit])
+    for key in keys:
+        try:
+            _announce(key)
+        except Exception:  # a pause that cannot be read must not hold up the others; `invariants` names it
+            logger.exception("pause %s could not be announced", key)
+    return len(keys)
+
+
+@transaction.atomic(durable=True)
+def _announce(pause_id: uuid.UUID) -> None:
+    pause = Pause.objects.select_related("run__thread", "run__parent").get(pk=pause_id)
+    if not Pause.objects.mark_told(pause):
+        return  # another round was first, or it was closed just now: the next round sees that
+    if pause.status == PauseStatus.OPEN:
+        plan(pause, Occasion.ASKED)
+    else:
+        _tell_the_end(pause)
+
+
+def _tell_the_end(pause: Pause) -> None:
+    """Take back what was not sent yet; tell who was asked, and the systems that listen, what became of the question."""
+    asking = Delivery.objects.filter(pause=pause, occasion__in=ASKING)
+    asking.filter(status=DeliveryStatus.QUEUED).update(status=DeliveryStatus.CANCELLED)
+    occasion = ENDS[PauseStatus(pause.status)]
+    decision = Decision.objects.filter(pause=pause, undoes=None).first()
+    by = None if decision is None else decision.decided_by_id
+    rows: dict[str, Delivery] = {}
+    for told in asking.filter(status__in=[DeliveryStatus.SENT, DeliveryStatus.SENDING]).select_related("endpoint").order_by("id"):
+        knows = told.recipient_id is not None and told.recipient_id == by
+        if not knows and (told.endpoint is None or (told.endpoint.enabled and told.endpoint.hears(occasion))):
+            rows[told.place] = _row(pause, occasion, "", "", contact=told.contact, **_same(told))
+    for endpoint in _listening(pause, []).filter(channel=Channel.WEBHOOK):
+        if endpoint.hears(occasion):
+            rows.setdefault(place_of(endpoint), _row(pause, occasion, "", "", **_at(endpoint)))
+    _write(rows.values())
+
+
+def _listening(pause: Pause, people: Iterable[User]) -> EndpointQuerySet:
+    named = [pause.review.get("reviewers", {}), *pause.review.get("escalation", [])[: pause.stage]]
+    groups = {name for actors in named for name in actors.get("groups", [])}
+    return Endpoint.objects.hearing(pause, people=[one.pk for one in people], groups=groups)
+
+
+def place_of(endpoint: Endpoint) -> str:
+    return f"end:{endpoint.pk.hex}"
+
+
+def _same(told: Delivery) -> dict[str, Any]:
+    """The place of an earlier message."""
+    return {"channel": told.channel, "place": told.place, "recipient_id": told.recipient_id, "endpoint_id": told.endpoint_id}
+
+
+def _at(endpoint: Endpoint) -> dict[str, Any]:
+    return {"channel": endpoint.channel, "place": place_of(endpoint), "endpoint_id": endpoint.pk, "recipient_id": endpoint.owner_id}
+
+
+def _places(pause: Pause, occasion: str, people: list[User], *, wide: bool) -> Iterator[dict[str, Any]]:
+    """Where these people, and with `wide` whoever listens, are told of something."""
+    mail = {one.owner_id: one for one in Endpoint.objects.filter(owner__in=people, channel=Channel.EMAIL)}
+    for person in people:
+        own = mail.get(person.pk)
+        if own is None and person.email:
+            yield {"channel": Channel.EMAIL, "place": f"user:{person.pk}", "recipient_id": person.pk}
+        elif own is not None and own.enabled and own.hears(occasion):
+            yield {**_at(own), "place": f"user:{person.pk}"}
+    others = _listening(pause, people) if wide else Endpoint.objects.filter(owner__in=people, enabled=True)
+    for endpoint in others.exclude(owner__isnull=False, channel=Channel.EMAIL):
+        if endpoint.hears(occasion):
+            yield _at(endpoint)
+
+
+def _row(pause: Pause, occasion: str, mark: str, words: str, **place: Any) -> Delivery:
+    now = timezone.now()
+    return Delivery(pause=pause, occasion=occasion, mark=mark, words=words, next_at=now, made_at=now, **place)
+
+
+def _write(rows: Iterable[Delivery]) -> int:
+    return len(Delivery.objects.bulk_create(rows, ignore_conflicts=True))

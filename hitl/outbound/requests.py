@@ -1,0 +1,64 @@
+"""Asking one particular person or system for what a run waits for: the seam for integrations (S3-35)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+
+from hitl import policy
+from hitl.outbound import planning
+from hitl.outbound_models import Delivery, Occasion
+from runs.models import Pause
+
+
+class CannotSend(Exception):
+    """The request cannot be sent as it is; nothing was."""
+
+    code = "cannot_send"
+
+
+@transaction.atomic
+def send_request(
+    run_id: uuid.UUID, recipient: str, question: str = "", required_inputs: Mapping[str, Any] | None = None, *, mark: str = ""
+) -> list[Delivery]:
+    """Send the open question of a run to somebody, beside those who are asked anyway. It goes out after the commit.
+
+    Args:
+        recipient: a username of somebody who may answer, or the mail address of a person who has no account here.
+        question: said instead of the question's own words.
+        required_inputs: what the caller believes is asked for; a question that asks for something else is not sent.
+        mark: names the request. The same recipient, question and mark again is the same request, and sends nothing.
+    Returns:
+        the messages, one for each place at which the recipient is reached.
+    Raises:
+        CannotSend: the run asks nothing, asks for something else, or there is no such recipient.
+    """
+    pause = Pause.objects.open().select_related("run__thread", "run__parent").filter(run=run_id).first()
+    if pause is None:
+        raise CannotSend("This run asks nothing at the moment.")
+    if required_inputs is not None and dict(required_inputs) != pause.required_inputs:
+        raise CannotSend("The open question asks for something else by now.")
+    mark = f"request:{mark}"[:40]
+    before = set(Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED, mark=mark).values_list("pk", flat=True))
+    if "@" in recipient and not User.objects.filter(username=recipient).exists():
+        _check_address(recipient)
+        planning.write_to(pause, Occasion.ASKED, recipient, mark=mark, words=question)
+    else:
+        person = policy.answerers(pause).filter(username=recipient).first()
+        if person is None:
+            raise CannotSend(f"Nobody named {recipient[:60]!r} may answer this question.")
+        planning.plan(pause, Occasion.ASKED, to=[person], mark=mark, words=question)
+    return list(Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED, mark=mark).exclude(pk__in=before))
+
+
+def _check_address(address: str) -> None:
+    try:
+        validate_email(address)
+    except ValidationError as error:
+        raise CannotSend(f"{address[:60]!r} is no mail address.") from error

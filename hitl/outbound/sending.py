@@ -1,0 +1,208 @@
+"""Sending what was planned: claimed by compare-and-set with a lease, sent outside any transaction, recorded under the same claim.
+
+A worker that dies between sending and recording leaves its lease, and another sends again, under the same id: at least once.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+import time
+import uuid
+
+from django.conf import settings
+from django.utils import timezone
+
+from checkpoints import sealing
+from checkpoints.fields import demand
+from hitl.outbound import addresses, chat, mail, messages, signatures
+from hitl.outbound.addresses import AddressRefused, CannotReach
+from hitl.outbound_models import ASKING, Channel, Delivery, DeliveryStatus, Endpoint, Occasion, active_secrets
+from runs.states import PauseStatus
+from runs.workflows.sequence import retry_delay
+
+LEASE = dt.timedelta(seconds=120)
+"""Longer than a message takes at its slowest: a name that is looked up, and WAYSTATION_OUTBOUND_SECONDS."""
+BATCH = 50
+DIGEST, TOGETHER = 5, 50
+"""Mails to one person that are sent as one from so many on, and up to how many."""
+FIRST, LONGEST = 30.0, 6 * 3600.0
+"""Seconds until the second try, and between tries at most."""
+SOON = dt.timedelta(seconds=5)
+QUEUED, SENDING, SENT, DEAD, CANCELLED = (
+    DeliveryStatus.QUEUED,
+    DeliveryStatus.SENDING,
+    DeliveryStatus.SENT,
+    DeliveryStatus.DEAD,
+    DeliveryStatus.CANCELLED,
+)
+
+
+class EndpointGone(AddressRefused):
+    """The receiver says that it wants nothing any more (410)."""
+
+
+class TryLater(CannotReach):
+    """The receiver says when to come again."""
+
+    def __init__(self, text: str, seconds: int) -> None:
+        super().__init__(text)
+        self.seconds = seconds
+
+
+def deliver(*, seconds: float, batch: int = BATCH) -> int:
+    """Send what is due, for so long at most; gives how many messages were tried. Several workers may do so at once.
+
+    A place that fails is left alone for the rest of the round, so that one that hangs does not hold up all others.
+    """
+    ends, tried, tired = time.monotonic() + seconds, 0, set[str]()
+    while time.monotonic() < ends:
+        due = Delivery.objects.due(now=timezone.now()).exclude(place__in=tired).order_by("next_at", "id")
+        keys = list(due.values_list("pk", "place")[:batch])
+        for key, place in keys:
+            delivery = _claim(key) if place not in tired and time.monotonic() < ends else None
+            if delivery is not None:
+                tried += 1
+                if not _attempt(delivery):
+                    tired.add(place)
+        if len(keys) < batch:
+            break
+    return tried
+
+
+def send_now(delivery: Delivery) -> None:
+    """Try one message at once; what came of it is in its row. Where a worker is at it already, nothing is done."""
+    claimed = _claim(delivery.pk)
+    if claimed is not None:
+        _attempt(claimed)
+
+
+def again(delivery: Delivery) -> bool:
+    """Queue a message anew that was given up; False where it was not. Its id stays, so a receiver that has it after all knows."""
+    dead = Delivery.objects.filter(pk=delivery.pk, status=DEAD)
+    return bool(dead.update(status=QUEUED, attempts=0, next_at=timezone.now(), error=""))
+
+
+def _claim(key: uuid.UUID) -> Delivery | None:
+    """Take a message; of two workers one gets None."""
+    now, claim = timezone.now(), uuid.uuid4()
+    fields = {"status": SENDING, "claim": claim, "lease_until": now + LEASE}
+    known = Delivery.objects.due(now=now).filter(pk=key)
+    attempts = known.values_list("attempts", flat=True).first()
+    if attempts is None or not known.filter(attempts=attempts).update(**fields, attempts=attempts + 1):
+        return None
+    return Delivery.objects.shown().select_related("pause__run__definition", "pause__run__parent").get(pk=key)
+
+
+def _attempt(delivery: Delivery) -> bool:
+    """Send a claimed message and record what came of it; False where its place had better be left alone for a while."""
+    if not _ready(delivery):
+        return True
+    together = [delivery, *_joining(delivery)]
+    try:
+        _send(together)
+    except AddressRefused as error:
+        for one in together:
+            _record(one, DEAD, error=str(error))
+        if isinstance(error, EndpointGone):
+            Endpoint.objects.filter(deliveries=delivery).update(enabled=False, why_disabled="The receiver answered 410 Gone.")
+        return True
+    except (CannotReach, sealing.KeyMissing, sealing.SealBroken) as error:
+        for one in together:
+            _put_off(one, error)
+        return False
+    for one in together:
+        _record(one, SENT, sent_at=timezone.now(), error="")
+    return True
+
+
+def _ready(delivery: Delivery) -> bool:
+    """Whether a claimed message is to be sent now; what else becomes of it is recorded."""
+    if delivery.attempts > settings.WAYSTATION_OUTBOUND_TRIES:
+        _record(delivery, DEAD, error="Given up: the workers that tried did not come back.")
+        return False
+    overtaken = _overtaken(delivery)
+    if overtaken == "":
+        _record(delivery, QUEUED, next_at=timezone.now() + SOON, attempts=delivery.attempts - 1)
+    elif overtaken is not None:
+        _record(delivery, CANCELLED, error=overtaken)
+    return overtaken is None
+
+
+def _joining(delivery: Delivery) -> list[Delivery]:
+    """The other mails that wait for the same person, claimed, where they are so many that one mail lists them all (F30)."""
+    if delivery.channel != Channel.EMAIL or delivery.occasion not in ASKING or delivery.recipient is None:
+        return []
+    others = Delivery.objects.due(now=timezone.now()).filter(place=delivery.place, channel=Channel.EMAIL, occasion__in=ASKING)
+    keys = list(others.order_by("id").values_list("pk", flat=True)[:TOGETHER])
+    if len(keys) < DIGEST - 1:
+        return []
+    claimed = [one for key in keys if (one := _claim(key)) is not None]
+    return [one for one in claimed if _ready(one)]
+
+
+def _overtaken(delivery: Delivery) -> str | None:
+    """Why a message is not sent any more; "" where it has to wait for another one; None where it is to be sent."""
+    if delivery.endpoint is None and delivery.place.startswith("end:"):
+        return "The endpoint was removed."
+    if delivery.endpoint is not None and not delivery.endpoint.enabled and delivery.occasion != Occasion.TEST:
+        return "The endpoint is switched off."
+    if delivery.recipient is not None and not delivery.recipient.is_active:
+        return "The account is switched off."
+    if delivery.pause is None:
+        return None
+    if delivery.occasion in ASKING:
+        return None if delivery.pause.status == PauseStatus.OPEN else "The question was closed before."
+    if delivery.channel == Channel.WEBHOOK:
+        return None
+    asked = set(Delivery.objects.filter(pause=delivery.pause, place=delivery.place, occasion__in=ASKING).values_list("status", flat=True))
+    if SENT in asked:
+        return None
+    return "" if SENDING in asked else "The question itself was never sent."
+
+
+def _send(together: list[Delivery]) -> None:
+    """Send a message, or several mails as one. Raises AddressRefused where it is of no use, CannotReach where it may be later."""
+    delivery = together[0]
+    if len(together) > 1:
+        return mail.send_digest(delivery, [messages.of(one) for one in together])
+    if delivery.channel == Channel.WEBHOOK:
+        return _post(delivery)
+    message = messages.of(delivery)
+    if delivery.channel == Channel.EMAIL:
+        return mail.send(delivery, message)
+    assert delivery.endpoint is not None
+    return chat.send(demand(delivery.endpoint.target), title=message.subject, text=messages.text_of(message))
+
+
+def _post(delivery: Delivery) -> None:
+    endpoint = delivery.endpoint
+    assert endpoint is not None
+    now = timezone.now()
+    demand(endpoint.secrets)
+    body = json.dumps(messages.payload_of(delivery), ensure_ascii=False, sort_keys=True).encode()
+    signed = signatures.headers(delivery.shown_id, int(now.timestamp()), body, active_secrets(endpoint, now=now))
+    headers = {**signed, "Content-Type": "application/json", "User-Agent": "Waystation"}
+    answer = addresses.post(demand(endpoint.target), body, headers, seconds=settings.WAYSTATION_OUTBOUND_SECONDS)
+    if 200 <= answer.status < 300:
+        return
+    if answer.status == 410:
+        raise EndpointGone("The receiver answered 410 Gone; its endpoint is switched off.")
+    redirect = " Redirects are not followed." if 300 <= answer.status < 400 else ""
+    raise TryLater(f"The receiver answered {answer.status}.{redirect}", answer.retry_after)
+
+
+def _put_off(delivery: Delivery, error: Exception) -> None:
+    if delivery.attempts >= settings.WAYSTATION_OUTBOUND_TRIES:
+        _record(delivery, DEAD, error=str(error))
+        return
+    jitter = 0.5 + random.random() / 2  # noqa: S311  # spreads tries, hides nothing
+    seconds = max(retry_delay(delivery.attempts, base=FIRST, cap=LONGEST, jitter=jitter), getattr(error, "seconds", 0))
+    _record(delivery, QUEUED, error=str(error), next_at=timezone.now() + dt.timedelta(seconds=seconds))
+
+
+def _record(delivery: Delivery, status: DeliveryStatus, **fields: object) -> None:
+    """Write what came of a try, unless its lease was lost and another worker is at it."""
+    mine = Delivery.objects.filter(id=delivery.id, claim=delivery.claim, status=SENDING)
+    mine.update(status=status, lease_until=None, claim=None, **fields)

@@ -1,0 +1,129 @@
+"""The page behind a link in a mail. GET and HEAD change nothing, whoever opens it: people, scanners, prefetchers (F1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from checkpoints import sealing, store
+from hitl import policy, services, sight
+from hitl.forms import DecisionForm
+from hitl.models import Via
+from hitl.outbound import links
+from hitl.outbound_models import Link
+from hitl.schema_form import SchemaForm
+from hitl.views.common import place_of
+from runs.models import Pause
+from runs.workflows.sequence import CANCEL
+
+UNKNOWN = links.Standing(
+    404, "This link leads nowhere", "It may have been cut off on its way here: copy all of it, or look into your inbox."
+)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def link(request: HttpRequest, token: str) -> HttpResponse:
+    """The question of a link; with a form where its template lets it be answered from there."""
+    found = links.find(token)
+    if found is None:
+        return _ended(request, UNKNOWN)
+    visitor = request.user if isinstance(request.user, User) and request.user.is_authenticated else None
+    ended = links.standing(found, visitor=visitor, now=timezone.now())
+    if ended is not None:
+        return _ended(request, ended, found)
+    if visitor is not None and request.method != "POST" and _sees(visitor, found.pause):
+        return _sealed(redirect(place_of(found.pause)), form=False)
+    if found.purpose != Link.Purpose.ANSWER or not links.may_answer(found.pause):
+        if request.method == "POST":
+            return _ended(request, links.Standing(403, "Log in to answer", "This question is answered by people who are logged in."), found)
+        asked = "A question waits for you" if sealing.in_use() else found.pause.question
+        context = {"link": found, "pause": found.pause, "place": place_of(found.pause), "asked": asked}
+        return _sealed(render(request, "hitl/link.html", context), form=False)
+    return _answer(request, found) if request.method == "POST" else _form(request, found, 200)
+
+
+def _answer(request: HttpRequest, found: Link) -> HttpResponse:
+    """Take an answer as its recipient's. A box has to be ticked: a scanner that presses buttons ticks none."""
+    pause, form = found.pause, DecisionForm(request.POST)
+    inputs = SchemaForm(pause.required_inputs, request.POST) if pause.required_inputs else None
+    if "change" in request.POST:
+        return _form(request, found, 200, inputs=inputs)
+    if not form.is_valid() or form.cleaned_data["action"] == CANCEL:
+        return _form(request, found, 422, form=form, inputs=inputs, problem="Nothing was decided: choose one of the answers below.")
+    if request.POST.get("me") != "yes":
+        return _form(request, found, 422, form=form, inputs=inputs, problem="Nothing was decided: say that it is you, by ticking the box.")
+    action = form.cleaned_data["action"]
+    assert found.recipient is not None  # only such links are for answers
+    try:
+        services.decide(
+            pause.pk,
+            action=action,
+            by=found.recipient,
+            via=Via.LINK,
+            feedback=form.cleaned_data["feedback"],
+            revision=found.revision,
+            payload=inputs.payload if inputs and pause.wants_data(action) else None,
+        )
+    except services.AnswerInvalid as error:
+        return _form(request, found, 422, form=form, inputs=inputs, problem=str(error), errors=error.errors)
+    except (services.AlreadyAnswered, services.RevisionMismatch, store.CheckpointDamaged) as error:
+        return _ended(request, links.Standing(409, "Your answer was not recorded", str(error)), found)
+    except policy.Refused as error:
+        status = 403 if isinstance(error, policy.NotAllowed) else 409
+        return _ended(request, links.Standing(status, "Your answer was not recorded", str(error)), found)
+    except services.NotFound:
+        words = "Who may answer this question has changed since the link was sent, so nothing was decided."
+        return _ended(request, links.Standing(403, "You may not answer this any more", words), found)
+    links.use(found)
+    said = f"“{links.label_of(pause, action)}” was recorded as your answer. You may close this page; the link is used up."
+    return _ended(request, links.Standing(200, "Thank you", said), found)
+
+
+def _form(
+    request: HttpRequest, found: Link, status: int, *, problem: str = "", errors: dict[str, list[str]] | None = None, **shown: Any
+) -> HttpResponse:
+    pause = found.pause
+    inputs = shown.pop("inputs", None)
+    if inputs is None and pause.required_inputs:
+        inputs = SchemaForm(pause.required_inputs, initial=pause.known) if pause.known else SchemaForm(pause.required_inputs)
+    if inputs is not None and errors:
+        inputs.add_errors(
+            {name.removeprefix("input").removeprefix("."): texts for name, texts in errors.items() if name.startswith("input")}
+        )
+    ways = [(name, links.label_of(pause, name)) for name in pause.ways if name != "revise" or pause.may_revise]
+    context = {
+        "link": found,
+        "pause": pause,
+        "place": place_of(pause),
+        "asked": pause.question,
+        "inputs": inputs,
+        "ways": ways,
+        "problem": problem,
+    }
+    return _sealed(render(request, "hitl/link.html", {**context, **shown}, status=status), form=True)
+
+
+def _ended(request: HttpRequest, ended: links.Standing, found: Link | None = None) -> HttpResponse:
+    place = place_of(ended.newer or found.pause) if found is not None else ""
+    context = {"ended": ended, "place": place if ended.status != 403 or found is None else ""}
+    return _sealed(render(request, "hitl/link_ended.html", context, status=ended.status), form=False)
+
+
+def _sees(visitor: User, pause: Pause) -> bool:
+    return sight.pause(Pause.objects.all(), pause.pk, by=visitor) is not None
+
+
+def _sealed(response: HttpResponse, *, form: bool) -> HttpResponse:
+    """The address is a secret: it is neither kept, nor indexed, nor told to others.
+
+    A page with a form tells it to ourselves: without any referrer a browser names no origin with the POST, which then looks forged.
+    """
+    response["Referrer-Policy"] = "same-origin" if form else "no-referrer"
+    response["X-Robots-Tag"] = "noindex, nofollow"
+    response["Cache-Control"] = "no-store"
+    return response

@@ -1,0 +1,173 @@
+"""What was sent to whom, and where people and teams want to be told."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import Group, User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from checkpoints import ids
+from hitl.outbound import endpoints, sending
+from hitl.outbound_models import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
+from hitl.views.common import person
+
+PAGE = 50
+
+
+@require_safe
+@login_required
+def deliveries(request: HttpRequest) -> HttpResponse:
+    """Newest first; `?status=` narrows, `?before=<id>` gives the next page."""
+    found = Delivery.objects.visible_to(person(request)).shown().order_by("-id")
+    status = request.GET.get("status", "")
+    if status in DeliveryStatus.values:
+        found = found.filter(status=status)
+    if before := request.GET.get("before"):
+        try:
+            found = found.filter(pk__lt=ids.parse("dlv", before))
+        except ValueError as error:
+            raise Http404(str(error)) from error
+    rows = list(found[: PAGE + 1])
+    next_before = rows[PAGE - 1].shown_id if len(rows) > PAGE else ""
+    context = {"deliveries": rows[:PAGE], "status": status, "statuses": DeliveryStatus.choices, "next_before": next_before}
+    return render(request, "hitl/deliveries.html", context)
+
+
+@require_POST
+@login_required
+def again(request: HttpRequest, delivery_id: uuid.UUID) -> HttpResponse:
+    """Send again what was given up."""
+    delivery = Delivery.objects.visible_to(person(request)).filter(pk=delivery_id).first()
+    if delivery is None:
+        raise Http404("There is no such message.")
+    if sending.again(delivery):
+        messages.success(request, "It is sent again within seconds.")
+    else:
+        messages.info(request, "It was not given up, so nothing was changed.")
+    return redirect("hitl:deliveries")
+
+
+class EndpointForm(forms.Form):
+    channel = forms.ChoiceField(label="How", choices=[])
+    target = forms.CharField(
+        max_length=2000,
+        label="Address",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        help_text="A service's address such as slack://…, or https://… of a webhook. It is kept like a password and never shown again.",
+    )
+    name = forms.CharField(max_length=80, required=False, label="Name", help_text="What you call it.")
+    scope = forms.ChoiceField(label="For", choices=[])
+    occasions = forms.MultipleChoiceField(
+        choices=[choice for choice in Occasion.choices if choice[0] != Occasion.TEST],
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        label="When",
+        help_text="None ticked is always.",
+    )
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        teams = (
+            Group.objects.all() if user.is_superuser else user.groups.all() if user.has_perm("hitl.add_endpoint") else Group.objects.none()
+        )
+        self.teams = {f"team:{team.pk}": team for team in teams.order_by("name")}
+        choices = [("me", "Me"), *((key, f"Team {team.name}") for key, team in self.teams.items())]
+        self.choose("scope", [*choices, *([("everybody", "All questions")] if user.is_superuser else [])])
+        wider = len(choices) > 1 or user.is_superuser
+        self.choose("channel", [choice for choice in Channel.choices if wider or choice[0] != Channel.EMAIL][::-1])
+        if not wider:
+            self.fields["scope"].widget = forms.HiddenInput()
+            self.fields["scope"].initial = "me"
+
+    def choose(self, name: str, choices: list[tuple[str, str]]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices
+
+    def make(self, by: User) -> tuple[Endpoint, str]:
+        values = {name: self.cleaned_data[name] for name in ("channel", "target", "name", "occasions")}
+        team = self.teams.get(self.cleaned_data["scope"])
+        scope: Any = "team" if team else self.cleaned_data["scope"]
+        return endpoints.make(by, scope=scope, team=team, **values)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def notifications(request: HttpRequest) -> HttpResponse:
+    """Where a person, and the teams they look after, are told of questions; POST adds a place."""
+    user = person(request)
+    form = EndpointForm(request.POST if request.method == "POST" else None, user=user)
+    if request.method == "POST" and form.is_valid():
+        try:
+            endpoint, secret = form.make(user)
+        except endpoints.EndpointInvalid as error:
+            form.add_error(error.field if error.field in form.fields else None, str(error))
+        except endpoints.NotYours as error:
+            form.add_error("scope", str(error))
+        else:
+            return _shown(request, user, EndpointForm(user=user), made=endpoint, secret=secret, status=201)
+    return _shown(request, user, form, status=422 if form.errors else 200)
+
+
+def _shown(request: HttpRequest, user: User, form: EndpointForm, *, status: int = 200, **made: Any) -> HttpResponse:
+    known = Endpoint.objects.managed_by(user).exclude(channel=Channel.EMAIL, owner__isnull=False)
+    context = {
+        "form": form,
+        "endpoints": known.select_related("owner", "team", "thread").order_by("id"),
+        "mail_is_on": endpoints.mail_is_on(user),
+        "tests": Delivery.objects.filter(recipient=user, occasion=Occasion.TEST).select_related("endpoint").order_by("-id")[:5],
+        **made,
+    }
+    response = render(request, "hitl/notifications.html", context, status=status)
+    if made:
+        response["Cache-Control"] = "no-store"  # it holds a secret
+    return response
+
+
+@require_POST
+@login_required
+def mail(request: HttpRequest) -> HttpResponse:
+    """Switch one's own mail on or off, or try it."""
+    user = person(request)
+    if request.POST.get("do") == "test":
+        _test(request, None)
+    elif request.POST.get("do") in {"on", "off"}:
+        endpoints.switch_mail(user, on=request.POST["do"] == "on")
+        messages.success(request, "You get mail again." if request.POST["do"] == "on" else "You get no more mail.")
+    return redirect("hitl:notifications")
+
+
+@require_POST
+@login_required
+def change(request: HttpRequest, endpoint_id: uuid.UUID) -> HttpResponse:
+    """Try, switch, remove an endpoint, or give it a new secret."""
+    user = person(request)
+    endpoint = Endpoint.objects.managed_by(user).filter(pk=endpoint_id).first()
+    if endpoint is None:
+        raise Http404("There is no such endpoint.")
+    match request.POST.get("do"):
+        case "test":
+            _test(request, endpoint)
+        case "on" | "off" as wanted:
+            endpoints.switch(endpoint, on=wanted == "on")
+            messages.success(request, f"{endpoint} is switched {wanted}.")
+        case "remove":
+            messages.success(request, f"{endpoint} was removed. What was not sent yet is not sent.")
+            endpoint.delete()
+        case "secret" if endpoint.channel == Channel.WEBHOOK:
+            return _shown(request, user, EndpointForm(user=user), made=endpoint, secret=endpoints.new_secret(endpoint))
+    return redirect("hitl:notifications")
+
+
+def _test(request: HttpRequest, endpoint: Endpoint | None) -> None:
+    if endpoints.send_test(person(request), endpoint) is None:
+        messages.info(request, "A test is on its way already.")
+    else:
+        messages.success(request, "A test is on its way. What came of it shows below; load the page again in some seconds.")
