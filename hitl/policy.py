@@ -25,7 +25,7 @@ from django.utils.formats import date_format
 from checkpoints.models import Thread
 from hitl import delegations
 from hitl.models import Delegation, Vote
-from runs.models import Pause, PauseQuerySet
+from runs.models import PanelMember, Pause, PauseQuerySet
 from runs.workflows.review import Actors
 from runs.workflows.sequence import CANCEL, REVISE
 
@@ -257,6 +257,8 @@ def waiting_for(user: Person) -> PauseQuerySet:
     if not isinstance(user, User) or not user.is_active:
         return Pause.objects.none()
     parts = list(_parts(user))
+    if len(parts) == 1:
+        return parts[0]
     found = parts[0].values("pk").union(*(part.values("pk") for part in parts[1:]))
     return Pause.objects.open().filter(pk__in=found)
 
@@ -266,7 +268,9 @@ def _parts(user: User) -> Iterator[PauseQuerySet]:
     now = timezone.now()
     for who in [user, *(one.from_user for one in delegations.to(user, now=now))]:
         yield _able(Pause.objects.open().filter(_open_to_all(), _part_in(who, himself=who == user)), user, who)
-        yield _able(Pause.objects.open().naming(who.get_username(), Group.objects.filter(user=who.pk).values("name")), user, who)
+        groups = Group.objects.filter(user=who.pk).values("name")
+        if PanelMember.objects.filter(Q(username=who.get_username()) | Q(group__in=groups)).exists():
+            yield _able(Pause.objects.open().naming(who.get_username(), groups), user, who)
 
 
 def _open_to_all() -> Q:

@@ -52,7 +52,7 @@ class Card:
     @property
     def shown(self) -> bool:
         """Whether there is more to say than that whoever sees it answers."""
-        return self.pause.panel_id is not None or bool(self.on_behalf_of) or self.may_claim or self.holder is not None
+        return self.pause.panel_id is not None or bool(self.on_behalf_of) or self.may_claim or self.holds or self.holder is not None
 
     @property
     def who(self) -> str:

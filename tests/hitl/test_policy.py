@@ -275,11 +275,11 @@ def test_inbox_badge_api_and_decide_agree(ruled, ana, ben, cleo, auditor, zoe, r
         assert len(rest(person).get("/api/v1/pauses?open=1").json()["results"]) == len(able)
 
 
-def test_the_badge_costs_two_queries_whatever_the_rules(ruled, ben, django_assert_num_queries):
-    """One finds for whom the person answers, one counts."""
+def test_the_badge_costs_three_queries_whatever_the_rules(ruled, ben, django_assert_num_queries):
+    """One finds for whom the person answers, one whether rules name him, one counts."""
     for rules in RULES:
         ruled(rules)
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         policy.waiting_for(ben).count()
 
 
