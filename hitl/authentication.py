@@ -17,17 +17,17 @@ from checkpoints.prepared import Prepared
 from hitl.models import ApiToken
 
 SEEN_EVERY = dt.timedelta(minutes=1)
-"""`last_used_at` is written at most so often, so that polling costs no writes."""
+"""`last_used_at` is written at most so often, and by requests that may change something only: reading writes nothing, not even that (F1)."""
 
 
 _valid = Prepared(lambda now, digest: ApiToken.objects.valid(now=now).select_related("user").filter(digest=digest), dt.datetime, str)
 
 
-def token_of(secret: str) -> ApiToken | None:
-    """The valid token with this secret."""
+def token_of(secret: str, *, method: str) -> ApiToken | None:
+    """The valid token with this secret, that came with a request of this method."""
     now = timezone.now()
     token = next(iter(_valid.get(now, ApiToken.digest_of(secret))), None)
-    if token is not None and (token.last_used_at is None or token.last_used_at < now - SEEN_EVERY):
+    if token is not None and method not in SAFE_METHODS and (token.last_used_at is None or token.last_used_at < now - SEEN_EVERY):
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
 
@@ -37,7 +37,7 @@ class BearerAuthentication(BaseAuthentication):
         words = get_authorization_header(request).split()
         if not words or words[0].lower() != b"bearer":
             return None
-        token = token_of(words[1].decode("latin-1")) if len(words) == 2 else None
+        token = token_of(words[1].decode("latin-1"), method=str(request.method)) if len(words) == 2 else None
         if token is None:
             raise AuthenticationFailed("This token is unknown, expired or revoked.", code="token_invalid")
         return token.user, token
@@ -71,7 +71,7 @@ def person_of(scope: Any) -> User | None:
     """Who opened a socket or a stream: by `Authorization: Bearer`, else by session."""
     header = dict(scope["headers"]).get(b"authorization", b"").split()
     if len(header) == 2 and header[0].lower() == b"bearer":
-        token = token_of(header[1].decode("latin-1"))
+        token = token_of(header[1].decode("latin-1"), method="GET")  # as which both begin
         return token.user if token else None
     user = scope.get("user")
     return user if user is not None and user.is_authenticated and user.is_active else None

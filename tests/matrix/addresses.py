@@ -63,7 +63,7 @@ ORDER, PAUSE, THREAD, RUN, CHECKPOINT = (
 ADDRESSES: dict[str, Address] = {
     "": login("GET"),
     "work-orders/": login("GET"),
-    "work-orders/new": login("GET POST", body={"template": "nothing"}),
+    "work-orders/new": login("GET POST", body={"template": "writing"}),
     f"work-orders/{ORDER}/": own("GET"),
     f"work-orders/{ORDER}/cancel": own("GET POST"),
     f"work-orders/{ORDER}/suspend": own("POST"),
@@ -87,7 +87,7 @@ ADDRESSES: dict[str, Address] = {
     "favicon.ico": public("GET POST PUT PATCH DELETE OPTIONS"),
     "api/schema/": public("GET"),
     "api/reference/": public("GET"),
-    f"{API}work-orders": login("GET POST", body={"template": "nothing"}),
+    f"{API}work-orders": login("GET POST", body={"template": "writing"}),
     f"{API}work-orders/{ORDER}": own("GET"),
     f"{API}work-orders/{ORDER}/pause-state": own("GET"),
     f"{API}work-orders/{ORDER}/resume": own("POST", body=YES),

@@ -23,7 +23,7 @@ def test_reading_shows_what_is_theirs_and_changes_nothing(world: World, role: Ro
     """F1, F4, C20: GET, HEAD and OPTIONS of every address in every state: the right answer, no statement that writes, the same bytes after."""
     before = digest()
     wrong = walk(world, role, SAFE)
-    assert not wrong, "\n".join(wrong)
+    assert not wrong, "\n".join(wrong[:40])
     assert digest() == before
 
 
@@ -32,5 +32,5 @@ def test_acting_is_for_those_who_may(world: World, role: Role) -> None:
     """F4, C20: POST, PUT, PATCH and DELETE of every address in every state; a refused one writes nothing."""
     before = digest()
     wrong = walk(world, role, [method for method in METHODS if method not in SAFE])
-    assert not wrong, "\n".join(wrong)
+    assert not wrong, "\n".join(wrong[:40])
     assert digest() == before

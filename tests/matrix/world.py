@@ -21,7 +21,7 @@ from django.utils import timezone
 from checkpoints.models import Thread
 from hitl import erasure, services
 from hitl.models import ApiToken, Import, Via
-from runs import shipped
+from runs import definitions, shipped
 from runs import threads as turns
 from runs.engine.advance import advance
 from runs.models import Pause, Repository, WorkOrder
@@ -104,8 +104,9 @@ def build() -> World:
     team = Group.objects.get(name="platform")
     states = {name: ids_of(make(people, team)) for name, make in STATES.items()}
     repository = Repository.objects.create(name="one", url="/tmp/one")
-    imported = Thread.objects.get(pk=Thread.objects.filter(runs__isnull=True).values("pk")[:1])
-    Import.objects.create(thread=imported, imported_by=people["root"], at=timezone.now(), source={"thread": "thr_elsewhere"})
+    came = {"thread": "thr_elsewhere", "exported_at": "2026-01-01T00:00:00Z", "digest": "", "runs": [], "pauses": [], "decisions": []}
+    elsewhere = turns.open_thread(by=people["ana"], team=team)
+    Import.objects.create(thread=elsewhere, imported_by=people["root"], at=timezone.now(), source=came)
     world = World(people, states, {"repository_id": repository.shown_id, "slug": "writing"})
     for role in ROLES:
         world.clients[role.name] = make_client(world, role)
@@ -207,6 +208,7 @@ def ids_of(made: Thread | WorkOrder | Pause | dict[str, str]) -> dict[str, str]:
 def load_templates() -> None:
     shipped.load()
     steps.load()
+    definitions.edit_step_template("writing", title="Writing", function="test.plan", config={})  # so that one slug names both
 
 
 @contextmanager
@@ -222,7 +224,7 @@ def undone() -> Iterator[None]:
             transaction.set_rollback(True)
 
 
-WRITES = re.compile(r"^\s*(?!SELECT\b|SAVEPOINT|RELEASE|ROLLBACK|EXPLAIN|SET\b|PRAGMA)|\b(INSERT\s+INTO|DELETE\s+FROM|UPDATE)\s", re.IGNORECASE)
+WRITES = re.compile(r"^\s*(?!\s|SELECT\b|WITH\b|SAVEPOINT|RELEASE|ROLLBACK|EXPLAIN|SET\b|PRAGMA)|\b(INSERT\s+INTO|DELETE\s+FROM|UPDATE)\s", re.IGNORECASE)
 
 
 @contextmanager
