@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 
 from checkpoints import codec, log, redaction
-from checkpoints.models import Checkpoint, Thread
+from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
 from hitl.models import Decision, Ledger, Via, ledger_name
@@ -21,7 +21,7 @@ from runs import services as runs
 from runs.engine.facts import asked
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.services import PauseClosed
-from runs.states import LIVE, PauseStatus
+from runs.states import LIVE, PauseStatus, RunEnded
 from runs.workflows import schemas
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
@@ -308,11 +308,41 @@ def cancel_order(order_id: uuid.UUID, *, by: User, via: Via) -> None:
     Raises NotFound, RunEnded, or AlreadyAnswered where an answer came first.
     """
     order = find_order(order_id, by=by)
-    own = next((pause for pause in open_pauses(order) if pause.run_id == order.latest_run_id), None)
-    if own is not None:
-        decide(own.pk, action=CANCEL, by=by, via=via)
+    if order.latest_run is None:
+        runs.cancel(order.pk, by=by)  # which says that there is nothing to end
     else:
-        runs.cancel(order.pk, by=by)
+        end_run(order.latest_run, by=by, via=via)
+
+
+def end_run(run: Run, *, by: User, via: Via) -> None:
+    """End a run that this person may see; one that asks is answered with cancel. Raises RunEnded or AlreadyAnswered, which say who was first."""
+    asks = Pause.objects.open().filter(run=run)
+    pause = asks.first()
+    if pause is None:
+        try:
+            return runs.cancel_run(run, by=by)
+        except RunEnded as ended:
+            pause = asks.first()  # it may have asked just now
+            if pause is None:
+                raise answered_before(Pause.objects.filter(run=run, status=PauseStatus.CANCELLED)) or _ended_before(run, ended) from ended
+    decide(pause.pk, action=CANCEL, by=by, via=via)
+    return None
+
+
+def _ended_before(run: Run, ended: RunEnded) -> RunEnded:
+    """Who cancelled a run that asked nothing, and when."""
+    event = Event.objects.filter(thread=run.thread_id, kind=EventKind.RUN_CANCELLED).order_by("-seq").first()
+    if event is None or event.run_id != run.pk:
+        return ended
+    at = date_format(timezone.localtime(event.at), "j M Y, H:i:s")
+    return RunEnded(f"Cancelled already by {event.data.get('by')} at {at}, so there was nothing to cancel.")
+
+
+def answered_before(pauses: PauseQuerySet) -> AlreadyAnswered | None:
+    """What is said to who answers the latest of these questions too late; None where nobody answered it."""
+    last = pauses.shown().order_by("-id").first()
+    decision = _decision_of(last) if last is not None else None
+    return AlreadyAnswered(last, decision) if last is not None and decision is not None else None
 
 
 def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: dict[str, Any] | None = None) -> Run:

@@ -49,7 +49,7 @@ public, login, own = _maker("public"), _maker("login"), _maker("own")
 
 
 def operator(right: str, methods: str) -> Address:
-    made: Address = login(methods, needs={method: right for method in (*methods.split(), "HEAD", "OPTIONS")})
+    made: Address = login(methods, needs=dict.fromkeys((*methods.split(), "HEAD", "OPTIONS"), right))
     return made
 
 

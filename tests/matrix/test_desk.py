@@ -8,6 +8,7 @@ import pytest
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import Model
+from django.http import HttpResponse
 
 from checkpoints import ids
 from tests.matrix.addresses import served
@@ -62,7 +63,7 @@ def chosen(world: World, label: str, state: str) -> Model:
     if name is None or not state:
         return row_of(label)
     shown = world.states[state][name]
-    found: Model = row_of(label)._meta.default_manager.get(pk=ids.parse(shown.partition("_")[0], shown))  # type: ignore[union-attr]
+    found: Model = row_of(label)._meta.default_manager.get(pk=ids.parse(shown.partition("_")[0], shown))
     return found
 
 
@@ -78,16 +79,24 @@ def test_every_action_of_the_admin_is_in_the_table() -> None:
     """F4."""
     found = set()
     for model, pages in admin.site._registry.items():
-        listed = [*(pages.actions or ()), *(name for kind in ("row", "detail", "list", "submit_line") for name in getattr(pages, f"actions_{kind}", ()))]
+        listed = [
+            *(pages.actions or ()),
+            *(name for kind in ("row", "detail", "list", "submit_line") for name in getattr(pages, f"actions_{kind}", ())),
+        ]
         found |= {f"{model._meta.label} {getattr(action, '__name__', action)}" for action in listed}
     new, gone = sorted(found - set(ACTIONS)), sorted(set(ACTIONS) - found)
-    assert not new, f"Say who may do {new}: add one line each to ACTIONS in tests/matrix/desk.py, such as {new[0]!r}: Action('runs.change_run')."
+    assert not new, (
+        f"Say who may do {new}: add one line each to ACTIONS in tests/matrix/desk.py, such as {new[0]!r}: Action('runs.change_run')."
+    )
     assert not gone, f"The admin has no {gone} any more: take the lines out of ACTIONS in tests/matrix/desk.py."
 
 
 @pytest.mark.parametrize(
     ("method", "role"),
-    [*((method, role) for method in ("GET", "POST") for role in SIGNED_IN), *((method, BY_NAME["superuser"]) for method in ("HEAD", "OPTIONS"))],
+    [
+        *((method, role) for method in ("GET", "POST") for role in SIGNED_IN),
+        *((method, BY_NAME["superuser"]) for method in ("HEAD", "OPTIONS")),
+    ],
     ids=str,
 )
 def test_a_page_opens_for_those_who_hold_its_rights(world: World, method: str, role: Role) -> None:
@@ -107,8 +116,11 @@ def test_a_page_opens_for_those_who_hold_its_rights(world: World, method: str, r
             wrong.append(f"{role} {method} {url}: {sorted(wanted)} was expected, not {got}")
         if written and (method != "POST" or wanted == {"403"}):
             wrong.append(f"{role} {method} {url}: wrote {written}")
-        if not role.sees and role.rights == "none" and response.status_code == 200 and any(
-            value in response.content.decode() for value in world.states["paused"].values()
+        if (
+            not role.sees
+            and role.rights == "none"
+            and response.status_code == 200
+            and any(value in response.content.decode() for value in world.states["paused"].values())
         ):
             wrong.append(f"{role} {method} {url}: tells of threads")
     assert not wrong, "\n".join(wrong)
@@ -148,7 +160,7 @@ def test_an_action_is_done_by_those_who_hold_its_right_to_what_they_see(world: W
     assert not wrong, "\n".join(wrong)
 
 
-def do(world: World, role: Role, action: str, about: Action, *, confirmed: bool) -> object:
+def do(world: World, role: Role, action: str, about: Action, *, confirmed: bool) -> HttpResponse:
     label, name = action.split()
     row = chosen(world, label, about.state)
     fields = {"action": name, ACTION_CHECKBOX_NAME: str(row.pk), **about.fields}

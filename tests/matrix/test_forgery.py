@@ -19,8 +19,40 @@ HARMLESS = {"favicon.ico"}
 PARSED = {f"{API}threads/import"}
 """Its parser refuses what is no document before anybody asks for the token."""
 UNSAFE = [method for method in METHODS if method not in SAFE]
-PARAMETERS = ("live", "seq", "pause", "before", "after", "from", "view", "format", "search", "q", "p", "e", "o", "all", "open", "status", "limit")
-MORE = ("thread", "branch", "against", "old", "new", "cursor", "template", "auto_resume_pending", "action", "decision", "confirmed", "token", "next")
+PARAMETERS = (
+    "live",
+    "seq",
+    "pause",
+    "before",
+    "after",
+    "from",
+    "view",
+    "format",
+    "search",
+    "q",
+    "p",
+    "e",
+    "o",
+    "all",
+    "open",
+    "status",
+    "limit",
+)
+MORE = (
+    "thread",
+    "branch",
+    "against",
+    "old",
+    "new",
+    "cursor",
+    "template",
+    "auto_resume_pending",
+    "action",
+    "decision",
+    "confirmed",
+    "token",
+    "next",
+)
 """Every parameter of a query that some page or route reads, and some that would be tempting."""
 
 
@@ -51,10 +83,6 @@ def test_no_change_comes_from_another_site(world: World) -> None:
     assert digest() == before
 
 
-
-
-
-
 @pytest.mark.parametrize("value", ["", "1", "-9" * 2500, "%00%FF%D9%A3", "id"], ids=["nothing", "one", "long", "bytes", "ids"])
 def test_no_query_changes_anything_or_is_an_error(world: World, value: str) -> None:
     """F1, F24: each parameter at once, with sense and without; `id` is the id of what is there."""
@@ -63,9 +91,15 @@ def test_no_query_changes_anything_or_is_an_error(world: World, value: str) -> N
     for url in everywhere(world, "paused"):
         if url.startswith("/api/schema"):
             continue  # takes a second, and reads no more than `format` and `lang`
-        values = {name: value for name in (*PARAMETERS, *MORE)}
+        values = dict.fromkeys((*PARAMETERS, *MORE), value)
         if value == "id":
-            known = {"pause": "pause_id", "thread": "thread_id", "before": "order_id", "branch": "checkpoint_id", "against": "checkpoint_id"}
+            known = {
+                "pause": "pause_id",
+                "thread": "thread_id",
+                "before": "order_id",
+                "branch": "checkpoint_id",
+                "against": "checkpoint_id",
+            }
             values |= {name: ids[known.get(name, "checkpoint_id")] for name in values}
         query = "&".join(f"{name}={given}" for name, given in values.items())
         role = BY_NAME["superuser"] if url.startswith("/admin/") else BY_NAME["owner"]
@@ -82,4 +116,6 @@ def test_the_world_knows_every_argument(world: World) -> None:
     known = {name for state in world.states.values() for name in state} | set(world.shared)
     asked = {name for path in ADDRESSES for _, name in ARGUMENT.findall(path)}
     unknown = sorted(asked - known)
-    assert not unknown, f"No state of the matrix' world has {unknown}: give each an id in tests/matrix/world.py, in ids_of() or World.shared."
+    assert not unknown, (
+        f"No state of the matrix' world has {unknown}: give each an id in tests/matrix/world.py, in ids_of() or World.shared."
+    )

@@ -10,6 +10,7 @@ from tests.matrix.world import ROLES, Role, World, digest
 
 pytestmark = pytest.mark.django_db
 
+
 def test_every_address_is_in_the_table() -> None:
     """F4: what is new is refused here until somebody says who may use it."""
     found = {path for path, _, admin in served() if not admin}
@@ -20,7 +21,7 @@ def test_every_address_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("role", ROLES, ids=str)
 def test_reading_shows_what_is_theirs_and_changes_nothing(world: World, role: Role) -> None:
-    """F1, F4, C20: GET, HEAD and OPTIONS of every address in every state: the right answer, no statement that writes, the same bytes after."""
+    """F1, F4, C20: GET, HEAD and OPTIONS of every address in every state: the right answer, and the same bytes after."""
     before = digest()
     wrong = walk(world, role, SAFE)
     assert not wrong, "\n".join(wrong[:40])

@@ -39,7 +39,7 @@ def fill(world: World, path: str, state: str) -> tuple[str, bool]:
 
 
 def speaks_of_something(path: str) -> bool:
-    return bool(set(name for _, name in ARGUMENT.findall(path)) & {"order_id", "thread_id", "run_id", "pause_id", "checkpoint_id"})
+    return bool({name for _, name in ARGUMENT.findall(path)} & {"order_id", "thread_id", "run_id", "pause_id", "checkpoint_id"})
 
 
 def expected(path: str, address: Address, role: Role, method: str, *, present: bool, user: User | None) -> str:

@@ -116,7 +116,10 @@ def build() -> World:
 
 def make_people() -> dict[str, User]:
     team = Group.objects.create(name="platform")
-    people = {name: User.objects.create_user(name, password=f"{name}'s long password") for name in ("ana", "ben", "zoe", "sam", "vic", "oli", "ida")}
+    people = {
+        name: User.objects.create_user(name, password=f"{name}'s long password")
+        for name in ("ana", "ben", "zoe", "sam", "vic", "oli", "ida")
+    }
     people["root"] = User.objects.create_superuser("root")
     for name in ("ana", "ben", "ida"):
         people[name].groups.add(team)
@@ -224,7 +227,9 @@ def undone() -> Iterator[None]:
             transaction.set_rollback(True)
 
 
-WRITES = re.compile(r"^\s*(?!\s|SELECT\b|WITH\b|SAVEPOINT|RELEASE|ROLLBACK|EXPLAIN|SET\b|PRAGMA)|\b(INSERT\s+INTO|DELETE\s+FROM|UPDATE)\s", re.IGNORECASE)
+WRITES = re.compile(
+    r"^\s*(?!\s|SELECT\b|WITH\b|SAVEPOINT|RELEASE|ROLLBACK|EXPLAIN|SET\b|PRAGMA)|\b(INSERT\s+INTO|DELETE\s+FROM|UPDATE)\s", re.IGNORECASE
+)
 
 
 @contextmanager
@@ -254,6 +259,6 @@ def digest() -> dict[str, str]:
 
 def row_of(label: str) -> Model:
     """Any row of a model, for its pages in the admin."""
-    found = apps.get_model(label)._default_manager.order_by("pk").first()
+    found: Model | None = apps.get_model(label)._default_manager.order_by("pk").first()
     assert found is not None, f"The matrix' world has no row of {label}: make one in tests/matrix/world.py, build()."
     return found
