@@ -17,7 +17,7 @@ from checkpoints.prepared import Prepared
 from hitl.models import ApiToken
 
 SEEN_EVERY = dt.timedelta(minutes=1)
-"""`last_used_at` is written at most so often, and by requests that may change something only: reading writes nothing, not even that (F1)."""
+"""`last_used_at` is written at most so often, and only by requests that may change something: reading writes nothing at all (F1)."""
 
 
 _valid = Prepared(lambda now, digest: ApiToken.objects.valid(now=now).select_related("user").filter(digest=digest), dt.datetime, str)

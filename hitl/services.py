@@ -315,7 +315,10 @@ def cancel_order(order_id: uuid.UUID, *, by: User, via: Via) -> None:
 
 
 def end_run(run: Run, *, by: User, via: Via) -> None:
-    """End a run that this person may see; one that asks is answered with cancel. Raises RunEnded or AlreadyAnswered, which say who was first."""
+    """End a run that this person may see; one that asks is answered with cancel.
+
+    Raises RunEnded, or AlreadyAnswered where an answer came at the same moment; both say who was first.
+    """
     asks = Pause.objects.open().filter(run=run)
     pause = asks.first()
     if pause is None:
@@ -324,13 +327,13 @@ def end_run(run: Run, *, by: User, via: Via) -> None:
         except RunEnded as ended:
             pause = asks.first()  # it may have asked just now
             if pause is None:
-                raise answered_before(Pause.objects.filter(run=run, status=PauseStatus.CANCELLED)) or _ended_before(run, ended) from ended
+                raise _ended_before(run, ended) from ended
     decide(pause.pk, action=CANCEL, by=by, via=via)
     return None
 
 
 def _ended_before(run: Run, ended: RunEnded) -> RunEnded:
-    """Who cancelled a run that asked nothing, and when."""
+    """The same refusal, with who cancelled the run and when, where somebody did."""
     event = Event.objects.filter(thread=run.thread_id, kind=EventKind.RUN_CANCELLED).order_by("-seq").first()
     if event is None or event.run_id != run.pk:
         return ended

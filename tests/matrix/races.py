@@ -145,6 +145,8 @@ def people(number: int) -> list[Racer]:
         user.groups.add(team)
         user.user_permissions.set(rights)
         browser, program = Client(raise_request_exception=False), Client(raise_request_exception=False)
+        for client in (browser, program):
+            client.defaults["SERVER_NAME"] = "localhost"
         browser.force_login(user)
         program.defaults["HTTP_AUTHORIZATION"] = f"Bearer {ApiToken.make(user, name='race')[1]}"
         found.append(Racer(user, browser, program))
