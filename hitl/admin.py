@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -243,9 +244,9 @@ class ApiTokenAdmin(ConfirmedAdmin):
     search_fields = ("name", "user__username")
     search_help_text = "Words of the name or its user"
     actions = ("revoke",)
-    list_display = ("name", "user", "scope", "standing", "created_at", "expires_at", "last_used_at")
+    list_display = ("name", "user", "scope", "standing", "created_at", "expires_at", "last_write")
     list_select_related = ("user",)
-    fields = ("user", "name", "scope", "expires_at", "created_at", "revoked_at", "last_used_at")
+    fields = ("user", "name", "scope", "expires_at", "created_at", "revoked_at", "last_write")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("hitl.add_apitoken")
@@ -267,6 +268,10 @@ class ApiTokenAdmin(ConfirmedAdmin):
         made, secret = ApiToken.make(**form.cleaned_data)
         obj.pk = made.pk
         self.message_user(request, f"The secret of {made.name}, shown only now: {secret}", messages.WARNING)
+
+    @display(description="last asked to change something")
+    def last_write(self, token: ApiToken) -> dt.datetime | None:
+        return token.last_used_at  # reading leaves no trace in the database
 
     @display(description="standing", label={"valid": "success", "expired": "warning", "revoked": "danger"})
     def standing(self, token: ApiToken) -> str:

@@ -22,17 +22,17 @@ from checkpoints.prepared import Prepared
 from hitl.models import ApiToken
 
 SEEN_EVERY = dt.timedelta(minutes=1)
-"""`last_used_at` is written at most so often, so that polling costs no writes."""
+"""`last_used_at` is written at most so often, and only by requests that may change something: reading writes nothing at all (F1)."""
 
 
 _valid = Prepared(lambda now, digest: ApiToken.objects.valid(now=now).select_related("user").filter(digest=digest), dt.datetime, str)
 
 
-def token_of(secret: str) -> ApiToken | None:
-    """The valid token with this secret."""
+def token_of(secret: str, *, method: str) -> ApiToken | None:
+    """The valid token with this secret, that came with a request of this method."""
     now = timezone.now()
     token = next(iter(_valid.get(now, ApiToken.digest_of(secret))), None)
-    if token is not None and (token.last_used_at is None or token.last_used_at < now - SEEN_EVERY):
+    if token is not None and method not in SAFE_METHODS and (token.last_used_at is None or token.last_used_at < now - SEEN_EVERY):
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
 
@@ -42,7 +42,7 @@ class BearerAuthentication(BaseAuthentication):
         words = get_authorization_header(request).split()
         if not words or words[0].lower() != b"bearer":
             return None
-        token = token_of(words[1].decode("latin-1")) if len(words) == 2 else None
+        token = token_of(words[1].decode("latin-1"), method=str(request.method)) if len(words) == 2 else None
         if token is None:
             raise AuthenticationFailed("This token is unknown, expired or revoked.", code="token_invalid")
         return token.user, token
@@ -88,7 +88,7 @@ def caller_of(scope: Any) -> Caller | None:
     """By `Authorization: Bearer`, by an offered subprotocol, else by session. Reads all anew, so it can be asked again later."""
     secret = _secret_of(scope)
     if secret is not None:
-        token = token_of(secret)
+        token = token_of(secret, method="GET")  # as which both begin
         return Caller(token.user, token.scope == ApiToken.Scope.WRITE) if token else None
     key = getattr(scope.get("session"), "session_key", None)
     if not key:

@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 
 from checkpoints import codec, log, redaction
-from checkpoints.models import Checkpoint, Thread
+from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
 from hitl import evidence, policy, sight, tool_calls, voting
@@ -26,7 +26,7 @@ from runs import services as runs
 from runs.engine.facts import asked
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.services import PauseClosed
-from runs.states import LIVE, FailureCode, PauseStatus
+from runs.states import LIVE, FailureCode, PauseStatus, RunEnded
 from runs.taking_back import goes_on_at
 from runs.workflows import schemas
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
@@ -380,12 +380,10 @@ def answer_order(
 
 def _nothing_to_answer(order: WorkOrder, pause_id: str | None) -> Exception:
     """What is said to who answers an order that asks nothing: that its last question was answered, where it had one."""
-    last = Pause.objects.filter(run__work_order=order.pk).shown().order_by("-id").first()
-    if last is not None and (pause_id is None or pause_id == last.shown_id):
-        decision = _decision_of(last)
-        if decision or last.status == PauseStatus.EXPIRED:
-            return AlreadyAnswered(last, decision)
-    return NotPaused("This work order waits for nobody at the moment, so nothing was decided.")
+    asked = Pause.objects.filter(run__work_order=order.pk)
+    last = asked.order_by("-id").first()
+    late = answered_before(asked) if last is not None and pause_id in {None, last.shown_id} else None
+    return late or NotPaused("This work order waits for nobody at the moment, so nothing was decided.")
 
 
 def cancel_order(order_id: uuid.UUID, *, by: User, via: Via, reason: str = "") -> None:
@@ -394,11 +392,45 @@ def cancel_order(order_id: uuid.UUID, *, by: User, via: Via, reason: str = "") -
     Raises NotFound, RunEnded, AlreadyAnswered where an answer came first, and what else `decide` raises where it waits for one.
     """
     order = find_order(order_id, by=by)
-    own = next((pause for pause in open_pauses(order) if pause.run_id == order.latest_run_id), None)
-    if own is not None:
-        decide(own.pk, action=CANCEL, by=by, via=via, feedback=reason)
+    if order.latest_run is None:
+        runs.cancel(order.pk, by=by)  # which says that there is nothing to end
     else:
-        runs.cancel(order.pk, by=by)
+        end_run(order.latest_run, by=by, via=via, reason=reason)
+
+
+def end_run(run: Run, *, by: User, via: Via, reason: str = "") -> None:
+    """End a run that this person may see; one that asks is answered with cancel.
+
+    Raises RunEnded, or AlreadyAnswered where an answer came at the same moment; both say who was first.
+    """
+    asks = Pause.objects.open().filter(run=run)
+    pause = asks.first()
+    if pause is None:
+        try:
+            return runs.cancel_run(run, by=by)
+        except RunEnded as ended:
+            pause = asks.first()  # it may have asked just now
+            if pause is None:
+                raise _ended_before(run, ended) from ended
+    decide(pause.pk, action=CANCEL, by=by, via=via, feedback=reason)
+    return None
+
+
+def _ended_before(run: Run, ended: RunEnded) -> RunEnded:
+    """The same refusal, with who cancelled the run and when, where somebody did."""
+    event = Event.objects.filter(thread=run.thread_id, kind=EventKind.RUN_CANCELLED).order_by("-seq").first()
+    if event is None or event.run_id != run.pk:
+        return ended
+    at = date_format(timezone.localtime(event.at), "j M Y, H:i:s")
+    return RunEnded(f"Cancelled already by {event.data.get('by')} at {at}, so there was nothing to cancel.")
+
+
+def answered_before(pauses: PauseQuerySet) -> AlreadyAnswered | None:
+    """What is said to who answers the latest of these questions too late; None where that is still open, or its run was cancelled."""
+    last = pauses.shown().order_by("-id").first()
+    decision = _decision_of(last) if last is not None else None
+    over = last is not None and (decision is not None or last.status == PauseStatus.EXPIRED)
+    return AlreadyAnswered(last, decision) if last is not None and over else None
 
 
 def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: dict[str, Any] | None = None) -> Run:

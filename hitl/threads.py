@@ -15,7 +15,7 @@ from checkpoints import log
 from checkpoints.models import Checkpoint, Thread
 from hitl import sight
 from hitl.models import Decision, Via, Vote
-from hitl.services import AnswerInvalid, NotFound, NotPaused, SeveralQuestions, decide
+from hitl.services import AnswerInvalid, NotFound, NotPaused, SeveralQuestions, answered_before, decide, end_run
 from runs import services as runs
 from runs import threads
 from runs.engine.facts import asked
@@ -65,6 +65,8 @@ def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via, auto_resume_pen
     if pauses and auto_resume_pending and not turn.manual:
         return answer(pauses[0], turn.input, by=by, via=via)
     _find(thread_id, by)  # who is only asked begins nothing
+    if auto_resume_pending and not turn.manual and _text(turn.input) in WORDS:  # an answer that came too late is no new turn
+        raise answered_before(Pause.objects.filter(run__thread=thread_id)) or NotPaused("This thread asks nothing, so nothing was decided.")
     place = threads.place_of(thread_id)
     found = threads.offer(place, now=timezone.now()) if turn.input is not None and not turn.manual else None
     run = threads.invoke(thread_id, turn, by=by)
@@ -104,8 +106,9 @@ def input_to(run_id: uuid.UUID, given: Mapping[str, Any], *, by: User, via: Via)
     """Answer the question that a run waits with (S0-10). Raises NotPaused where it waits with none, and what `decide` raises."""
     pause = Pause.objects.open().shown().filter(run=run_id).first()
     if pause is None or sight.pause(Pause.objects.all(), pause.pk, by=by) is None:
-        find_run(run_id, by=by)
-        raise NotPaused("This run waits for nobody at the moment, so the input was not taken.")
+        run = find_run(run_id, by=by)
+        words = "This run waits for nobody at the moment, so the input was not taken."
+        raise answered_before(Pause.objects.filter(run=run)) or NotPaused(words)
     return answer(pause, given, by=by, via=via)
 
 
@@ -131,12 +134,7 @@ def resume(run_id: uuid.UUID, *, by: User, via: Via, checkpoint_id: uuid.UUID | 
 
 def cancel(run_id: uuid.UUID, *, by: User, via: Via) -> None:
     """End a run wherever it stands. Raises RunEnded, or AlreadyAnswered where an answer came first."""
-    run = find_run(run_id, by=by)
-    pause = Pause.objects.open().filter(run=run).first()
-    if pause is not None:
-        decide(pause.pk, action=CANCEL, by=by, via=via)
-    else:
-        runs.cancel_run(run, by=by)
+    end_run(find_run(run_id, by=by), by=by, via=via)
 
 
 def suspend(run_id: uuid.UUID, *, by: User) -> None:

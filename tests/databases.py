@@ -14,7 +14,7 @@ from django.apps import apps
 from django.db import connection
 
 APART = {"hitl.ApiToken": {"last_used_at"}, "auth.User": {"last_login"}}
-"""Fields that reading may touch."""
+"""Fields that a refused request may touch: it may have logged in, or shown its token. Reading touches nothing: see tests/matrix."""
 
 
 @pytest.fixture

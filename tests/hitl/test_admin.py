@@ -259,23 +259,6 @@ def test_a_page_of_no_row_and_a_nonsense_filter_are_no_errors(desk):
 # Who may
 
 
-@pytest.mark.parametrize("page", [*READ_ONLY, "runs_template", "runs_repository", "hitl_apitoken", "auth_user", "auth_group"])
-def test_strangers_and_reviewers_without_staff_status_are_sent_to_the_login(page, ana):
-    for client in (Client(), client_of(ana)):
-        response = client.get(list_of(page))
-        assert response.status_code == 302
-        assert response["Location"].startswith(reverse("admin:login"))
-
-
-def test_a_reviewer_without_staff_status_cannot_answer_here(paused, ana):
-    assert confirm(client_of(ana), "runs_pause", "approve", pause_of(paused)).status_code == 302
-    assert not Decision.objects.exists()
-
-
-def test_staff_without_rights_see_nothing(paused):
-    assert client_of(staff("max")).get(list_of("runs_pause")).status_code == 403
-
-
 def test_staff_who_may_only_look_are_offered_no_action_and_cannot_post_one(paused, team):
     """F4: the refusal is the server's, not the page's."""
     max = staff("max", "runs.view_pause", "runs.view_workorder", "runs.view_run", "hitl.view_apitoken")

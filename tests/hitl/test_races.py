@@ -17,7 +17,7 @@ from hitl.models import Decision, Ledger, Via
 from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
-from runs.models import Pause, Run
+from runs.models import Run
 from runs.states import RunEnded
 from tests import claims, steps
 from tests.conftest import drive, fresh, kinds, pause_of
@@ -38,23 +38,6 @@ def browser(user):
     return client
 
 
-def test_of_four_simultaneous_answers_through_two_doors_one_wins(paused, ana, ben, api):
-    """P1, F0, F8."""
-    pause = pause_of(paused).shown_id
-    by_page = [partial(browser(user).post, f"/pauses/{pause}/decide", {"action": "approve"}) for user in (ana, ben)]
-    by_rest = [
-        partial(api(user).post, f"/api/v1/work-orders/{paused.shown_id}/resume", {"decision": "cancel"}, format="json")
-        for user in (ana, ben)
-    ]
-    answers = at_once(*by_page, *by_rest)
-    assert sorted(answer.status_code for answer in answers) in ([200, 409, 409, 409], [302, 409, 409, 409])
-    winner = Decision.objects.get()
-    for answer in answers:
-        assert answer.status_code != 409 or winner.decided_by.username in answer.content.decode().lower()
-    assert kinds(paused).count("approval_received") == 1
-    assert gap_free(paused.thread_id)
-
-
 @pytest.mark.parametrize("other", ["approve", "revise", "cancel"])
 def test_an_approval_and_another_answer_meet(paused, ana, ben, other):
     """F8: the loser learns who won, and the run does what the winner said."""
@@ -69,18 +52,6 @@ def test_an_approval_and_another_answer_meet(paused, ana, ben, other):
     assert lost.decision == decision
     assert fresh(paused).status == ("failed" if decision.action == "cancel" else "pending")
     assert kinds(paused).count("approval_received") == 1
-
-
-def test_an_approval_meets_the_cancellation_of_the_order(paused, ana, ben):
-    """F23: either way one of them counts, and no question is left open."""
-    cancel = partial(services.cancel_order, paused.pk, by=ben, via=Via.PAGE)
-    results = at_once(partial(services.answer_order, paused.pk, action="approve", by=ana, via=Via.REST), cancel)
-    assert all(result is None or isinstance(result, Decision | services.AlreadyAnswered | services.NotPaused) for result in results), (
-        results
-    )
-    assert not Pause.objects.open().exists()
-    assert fresh(paused).status in {"pending", "failed"}
-    assert gap_free(paused.thread_id)
 
 
 def test_answers_on_many_orders_of_one_team_keep_the_ledger_a_chain(make_order, ana):

@@ -465,7 +465,7 @@ def test_a_run_is_answered_resumed_and_cancelled_over_rest(call, thread):
     assert (said["decision"], said["run"]["id"]) == ("revise", run)
     assert call("post", f"runs/{run}/cancel")["status"] == "cancelled"
     assert call("post", f"runs/{run}/cancel", status=409)["code"] == "run_ended"
-    assert call("post", f"runs/{run}/input", {"content": "x"}, status=409)["code"] == "not_paused"
+    assert call("post", f"runs/{run}/input", {"content": "x"}, status=409)["code"] == "pause_closed"
     assert call("post", f"runs/{run}/resume", {}, status=409)["code"] == "nothing_to_resume"
     first = Checkpoint.objects.filter(thread=thread).earliest("created_at").shown_id
     said = call("post", f"runs/{run}/resume", {"checkpoint_id": first})

@@ -10,8 +10,10 @@ from runs import definitions, shipped
 from runs import services as runs
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.models import Definition, StepTemplate, Template
+from runs.workflows import schemas
 from tests.checkpoints.test_codec import values
 from tests.databases import rows
+from tests.runs import test_schemas
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("templates")]
 PLAN = {"step_type": "planning", "step_template_slug": "test-plan"}
@@ -127,6 +129,28 @@ def test_an_input_schema_that_is_none_is_refused(schema):
     with pytest.raises(TemplateInvalid) as refused:
         definitions.edit_template("writing", input_schema=schema)
     assert list(refused.value.errors) == ["input_schema"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"$ref": "https://evil.example/schema"}}},
+        {"type": "object", "properties": {"a": {"pattern": "(?=a)"}}},
+        {"type": "object", "title": "x" * schemas.MAX_BYTES},
+        {"type": "object", **test_schemas.doubling(12)},
+        {"type": "object", **test_schemas.nested(30)},
+    ],
+    ids=["remote", "pattern", "size", "parts", "depth"],
+)
+@pytest.mark.parametrize("place", ["input_schema", "required_inputs"])
+def test_a_hostile_schema_is_refused_when_the_template_is_saved(schema, place):
+    """Wherever a template may hold one; nothing is saved, so that no question can bring it to a person."""
+    before = rows()
+    saved = {"input_schema": schema} if place == "input_schema" else {"steps": [{**PLAN, "required_inputs": schema}]}
+    with pytest.raises(TemplateInvalid) as refused:
+        definitions.edit_template("writing", **saved)
+    assert place in next(iter(refused.value.errors))
+    assert rows() == before
 
 
 def test_a_schema_may_refer_to_its_own_parts(ana):

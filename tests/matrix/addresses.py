@@ -1,0 +1,139 @@
+"""Who may do what at which address. An address that is not here makes `test_every_address_is_in_the_table` fail.
+
+To add one, add a line: `"pauses/<pse:pause_id>/claim": own("POST"),`
+
+    public("GET")    anybody
+    login("GET")     whoever is logged in, or sends a token; it shows and changes only what is theirs
+    own("GET POST")  speaks of one thread, order, run, question or checkpoint: for those who see it, 404 for all others
+    operator("x.y")  holders of that right, 403 for all others
+
+`needs={"PUT": "x.y"}` asks for a right for one method. `body` is what is posted, `done` the state of
+tests/matrix/world.py in which that is not only allowed but done.
+An argument of a new name gets its id in tests/matrix/world.py: per state in `ids_of`, or in `World.shared`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.urls import URLPattern, URLResolver, get_resolver
+
+API = "api/v1/"
+METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+@dataclass(frozen=True)
+class Address:
+    who: str
+    methods: frozenset[str]
+    body: Mapping[str, Any] = field(default_factory=dict)
+    needs: Mapping[str, str] = field(default_factory=dict)
+    sparse: bool = False
+    """Also for those who see the rest there may be nothing: a patch, an earlier revision."""
+    done: str = ""
+    """The state in which a POST of `body` does it: answered 2xx or 3xx, and something is written."""
+
+
+def _maker(who: str) -> Any:
+    def make(methods: str = "", *, body: Mapping[str, Any] | None = None, needs: Mapping[str, str] | None = None, **more: Any) -> Address:
+        named = set(methods.split())
+        return Address(who, frozenset(named | ({"HEAD"} if "GET" in named else set())), body or {}, needs or {}, **more)
+
+    return make
+
+
+public, login, own = _maker("public"), _maker("login"), _maker("own")
+
+
+def operator(right: str, methods: str) -> Address:
+    made: Address = login(methods, needs=dict.fromkeys((*methods.split(), "HEAD", "OPTIONS"), right))
+    return made
+
+
+YES = {"decision": "approve", "action": "approve"}
+WHY = {"reason": "why not"}
+ORDER, PAUSE, THREAD, RUN, CHECKPOINT = (
+    "<wo:order_id>",
+    "<pse:pause_id>",
+    "<thr:thread_id>",
+    "<run:run_id>",
+    "<ckpt:checkpoint_id>",
+)
+
+ADDRESSES: dict[str, Address] = {
+    "": login("GET"),
+    "work-orders/": login("GET"),
+    "work-orders/new": login("GET POST", body={"template": "writing"}, done="paused"),
+    f"work-orders/{ORDER}/": own("GET"),
+    f"work-orders/{ORDER}/cancel": own("GET POST", done="paused"),
+    f"work-orders/{ORDER}/suspend": own("POST", done="running"),
+    f"work-orders/{ORDER}/retry": own("POST", done="failed"),
+    f"pauses/{PAUSE}/decide": own("POST", body=YES, done="paused"),
+    f"pauses/{PAUSE}/patch": own("GET", sparse=True),
+    f"pauses/{PAUSE}/changes": own("GET", sparse=True),
+    f"pauses/{PAUSE}/cancel": own("GET"),
+    "threads/": login("GET POST", body={"title": "New"}, done="paused"),
+    f"threads/{THREAD}/": own("GET"),
+    f"threads/{THREAD}/say": own("POST", body={"text": "APPROVE"}, done="talking"),
+    f"threads/{THREAD}/resume": own("POST", done="talking"),
+    f"threads/{THREAD}/suspend": own("POST"),
+    f"threads/{THREAD}/cancel": own("GET POST", done="talking"),
+    f"threads/{THREAD}/history": own("GET"),
+    "checkpoints/compare": login("GET"),
+    f"checkpoints/{CHECKPOINT}/": own("GET"),
+    f"checkpoints/{CHECKPOINT}/resume": own("GET POST", body=WHY, done="failed"),
+    "login": public("GET POST PUT"),
+    "logout": public("POST"),
+    "favicon.ico": public("GET POST PUT PATCH DELETE OPTIONS"),
+    "api/schema/": public("GET"),
+    "api/reference/": public("GET"),
+    f"{API}work-orders": login("GET POST", body={"template": "writing"}, done="paused"),
+    f"{API}work-orders/{ORDER}": own("GET"),
+    f"{API}work-orders/{ORDER}/pause-state": own("GET"),
+    f"{API}work-orders/{ORDER}/resume": own("POST", body=YES, done="paused"),
+    f"{API}work-orders/{ORDER}/cancel": own("POST", done="paused"),
+    f"{API}work-orders/{ORDER}/retry": own("POST", done="failed"),
+    f"{API}work-orders/{ORDER}/suspend": own("POST", done="running"),
+    f"{API}templates/workflows/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_template"}),
+    f"{API}templates/steps/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_steptemplate"}),
+    f"{API}threads": login("GET POST", done="paused"),
+    f"{API}threads/import": login("POST", body={"format": "nothing"}),
+    f"{API}threads/{THREAD}": own("GET"),
+    f"{API}threads/{THREAD}/state": own("GET", sparse=True),
+    f"{API}threads/{THREAD}/export": own("GET"),
+    f"{API}threads/{THREAD}/history": own("GET"),
+    f"{API}threads/{THREAD}/branches": own("GET"),
+    f"{API}threads/{THREAD}/events": own("GET"),
+    f"{API}threads/{THREAD}/runs": own("GET POST", body={"input": "APPROVE", "template": "writing"}, done="talking"),
+    f"{API}runs": login("GET"),
+    f"{API}runs/{RUN}": own("GET"),
+    f"{API}runs/{RUN}/checkpoints": own("GET"),
+    f"{API}runs/{RUN}/input": own("POST", body={"content": "APPROVE"}, done="paused"),
+    f"{API}runs/{RUN}/resume": own("POST", done="talking"),
+    f"{API}runs/{RUN}/cancel": own("POST", done="paused"),
+    f"{API}runs/{RUN}/suspend": own("POST", done="running"),
+    f"{API}checkpoints/{CHECKPOINT}": own("GET"),
+    f"{API}checkpoints/{CHECKPOINT}/diff": own("GET"),
+    f"{API}checkpoints/{CHECKPOINT}/events": own("GET"),
+    f"{API}checkpoints/{CHECKPOINT}/fork": own("POST", body=WHY, done="failed"),
+    f"{API}pauses": login("GET"),
+    f"{API}pauses/{PAUSE}": own("GET"),
+    f"{API}pauses/{PAUSE}/decisions": own("POST", body=YES, done="talking"),
+    f"{API}repositories": operator("runs.change_repository", "GET"),
+    f"{API}repositories/<repo:repository_id>/template-execution": operator("runs.change_repository", "PUT"),
+    API: Address("nowhere", frozenset()),
+}
+"""Address as the resolver writes it → who may what. The last one is every other address below it: a 404."""
+
+
+def served(resolver: Any = None, prefix: str = "", namespaces: tuple[str, ...] = ()) -> Iterator[tuple[str, str, bool]]:
+    """Every address of the project: its pattern, the name of its view, and whether it is the admin's."""
+    for entry in (resolver or get_resolver()).url_patterns:
+        path = prefix + str(entry.pattern)
+        if isinstance(entry, URLResolver):
+            yield from served(entry, path, (*namespaces, entry.namespace or ""))
+        elif isinstance(entry, URLPattern):
+            yield path, entry.name or "", "admin" in namespaces

@@ -1,0 +1,26 @@
+"""The world of the matrix: made once per module, in a transaction that is taken back at its end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test.utils import override_settings
+
+from tests.matrix import world as worlds
+from tests.matrix.world import World
+
+
+@pytest.fixture(scope="module")
+def world(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder: Path = tmp_path_factory.mktemp("matrix")
+    here = override_settings(WAYSTATION_DATA=folder / "data", WAYSTATION_REPOSITORIES=[folder])
+    quiet = logging.getLogger("django.request")
+    before, quiet.disabled = quiet.disabled, True  # thousands of refusals
+    with django_db_blocker.unblock(), here, worlds.undone():
+        worlds.load_templates()
+        yield worlds.build()
+    quiet.disabled = before

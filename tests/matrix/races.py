@@ -1,0 +1,224 @@
+"""Every door at which one question can be answered, ended or disturbed, as one line each; and what must hold when many go through at once.
+
+To add a door, add a line to DOORS: `"link": Door(lambda at, who: ...)`. It gives `Told`: what whoever stood there was told.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from io import StringIO
+from typing import Any
+
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.auth.models import Group, Permission, User
+from django.contrib.messages import get_messages
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from checkpoints.models import Event, Thread
+from hitl.models import ApiToken, Decision
+from runs.models import Pause, Run, WorkOrder
+from runs.states import PauseStatus
+
+
+@dataclass(frozen=True)
+class Question:
+    """An open question of a work order, as the doors name it."""
+
+    order: str
+    thread: str
+    run: str
+    pause: str
+    key: Any
+
+    @classmethod
+    def of(cls, pause: Pause) -> Question:
+        order = pause.run.work_order
+        assert order is not None
+        return cls(order.shown_id, pause.run.thread.shown_id, pause.run.shown_id, pause.shown_id, pause.pk)
+
+
+@dataclass
+class Racer:
+    """Somebody with a browser, a token and a shell, in the team and with the rights to answer in the admin."""
+
+    user: User
+    browser: Client
+    program: Client
+
+
+@dataclass(frozen=True)
+class Told:
+    """`done`: what was asked for was done. Else `words` must name who was first; `status` is 409 where there is one."""
+
+    done: bool
+    words: str
+    status: int = 0
+
+
+@dataclass(frozen=True)
+class Door:
+    go: Callable[[Question, Racer], Told]
+    answers: bool = True
+    """It answers the question. Otherwise it asks for something that may come before or after the answer: a retry, a suspension."""
+    ends: bool = False
+    """It ends the order: also after somebody else's answer, as a second act."""
+
+
+def page(at: Question, who: Racer, url: str, **body: str) -> Told:
+    who.browser.cookies.pop("messages", None)  # of what was said before
+    response = who.browser.post(url, body)
+    words = response.content.decode() + said(response)
+    return Told(response.status_code == 302 and not said(response), words, response.status_code)
+
+
+def rest(at: Question, who: Racer, url: str, **body: Any) -> Told:
+    response = who.program.post(f"/api/v1/{url}", json.dumps(body), content_type="application/json")
+    return Told(response.status_code in {200, 201}, response.content.decode(), response.status_code)
+
+
+def desk(at: Question, who: Racer, action: str, **fields: str) -> Told:
+    body = {"action": action, ACTION_CHECKBOX_NAME: str(at.key), "confirmed": "1", f"revision_{at.pause}": "1", **fields}
+    who.browser.cookies.pop("messages", None)
+    response = who.browser.post("/admin/runs/pause/", body)
+    words = said(response)
+    return Told(
+        response.status_code == 302 and ("approved" in words or "cancelled" in words) and "Already" not in words,
+        words,
+        response.status_code,
+    )
+
+
+def shell(at: Question, who: Racer, *words: str) -> Told:
+    try:
+        call_command("workorder", "--user", who.user.get_username(), *words, stdout=StringIO())
+    except CommandError as refusal:
+        return Told(False, str(refusal), 409)
+    return Told(True, "")
+
+
+def said(response: Any) -> str:
+    return " ".join(str(message) for message in get_messages(response.wsgi_request))
+
+
+WORD = re.compile(r"[\w-]+")
+DOORS: dict[str, Door] = {
+    "page": Door(lambda at, who: page(at, who, f"/pauses/{at.pause}/decide", action="approve", revision="1")),
+    "page, revise": Door(lambda at, who: page(at, who, f"/pauses/{at.pause}/decide", action="revise", feedback="shorter", revision="1")),
+    "page, cancel": Door(lambda at, who: page(at, who, f"/pauses/{at.pause}/decide", action="cancel")),
+    "rest": Door(lambda at, who: rest(at, who, f"pauses/{at.pause}/decisions", decision="approve", revision=1)),
+    "rest, of the order": Door(lambda at, who: rest(at, who, f"work-orders/{at.order}/resume", decision="approve", pause_id=at.pause)),
+    "message": Door(lambda at, who: rest(at, who, f"threads/{at.thread}/runs", input="APPROVE")),
+    "message, no": Door(lambda at, who: rest(at, who, f"threads/{at.thread}/runs", input="REJECT")),
+    "input of the run": Door(lambda at, who: rest(at, who, f"runs/{at.run}/input", content="APPROVE")),
+    "admin": Door(lambda at, who: desk(at, who, "approve")),
+    "admin, cancel": Door(lambda at, who: desk(at, who, "cancel_order")),
+    "command": Door(lambda at, who: shell(at, who, "approve", at.order, "--pause", at.pause)),
+    "cancel on the page": Door(lambda at, who: page(at, who, f"/work-orders/{at.order}/cancel"), ends=True),
+    "cancel over rest": Door(lambda at, who: rest(at, who, f"work-orders/{at.order}/cancel"), ends=True),
+    "cancel of the run": Door(lambda at, who: rest(at, who, f"runs/{at.run}/cancel"), ends=True),
+    "retry": Door(lambda at, who: rest(at, who, f"work-orders/{at.order}/retry"), answers=False),
+    "suspend": Door(lambda at, who: rest(at, who, f"work-orders/{at.order}/suspend"), answers=False),
+}
+
+
+@dataclass
+class Tally:
+    """What came of many rounds."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def people(number: int) -> list[Racer]:
+    """So many, all in one team."""
+    team, _ = Group.objects.get_or_create(name="racers")
+    rights = Permission.objects.filter(codename__in=["view_pause", "change_pause"])
+    found = []
+    for place in range(number):
+        user = User.objects.create_user(f"racer{place:02}", first_name=f"Racer-{place:02}", is_staff=True)
+        user.groups.add(team)
+        user.user_permissions.set(rights)
+        browser, program = Client(raise_request_exception=False), Client(raise_request_exception=False)
+        for client in (browser, program):
+            client.defaults["SERVER_NAME"] = "localhost"
+        browser.force_login(user)
+        program.defaults["HTTP_AUTHORIZATION"] = f"Bearer {ApiToken.make(user, name='race')[1]}"
+        found.append(Racer(user, browser, program))
+    return found
+
+
+Together = Callable[..., list[Any]]
+"""Runs jobs at the same moment, and gives what each returned or raised."""
+
+
+def race(at: Question, names: Sequence[str], who: Sequence[Racer], together: Together, tally: Tally) -> None:
+    """Send one person through each of these doors at once, and look whether all holds."""
+    told = together(*(partial(DOORS[name].go, at, person) for name, person in zip(names, who, strict=True)))
+    for name, one in zip(names, told, strict=True):
+        if isinstance(one, Exception):
+            tally.wrong.append(f"{names}: {name} raised {one!r}")
+            return
+    tally.wrong += [f"{tuple(names)}: {words}" for words in _broken(at, names, who, told, tally)]
+
+
+def _broken(at: Question, names: Sequence[str], who: Sequence[Racer], told: Sequence[Told], tally: Tally) -> list[str]:
+    """What does not hold of a question after that, as sentences."""
+    wrong = []
+    decisions = list(Decision.objects.filter(pause=at.key).select_related("decided_by"))
+    answering = any(DOORS[name].answers for name in names)
+    if len(decisions) != answering:
+        wrong.append(f"{len(decisions)} decisions")
+    first = decisions[0].decided_by.first_name if decisions else ""
+    winners = 0
+    for name, person, one in zip(names, who, told, strict=True):
+        door, won = DOORS[name], person.user.first_name == first
+        tally.counts[f"{name}: {'first' if won else 'done after' if one.done else 'told'}"] += 1
+        winners += won
+        if one.status >= 500:
+            wrong.append(f"{name}: {one.status}")
+        if won and not one.done:
+            wrong.append(f"{name} was recorded and told {one.status} {one.words[:200]}")
+        if one.done and not won and door.answers and not door.ends:
+            wrong.append(f"{name} was told that it was done; {first} was first")
+        if door.answers and not one.done and (one.status not in {302, 409} or (first not in one.words and not _ended_by_one(at, one, who))):
+            wrong.append(f"{name} was not told that {first} was first: {one.status} {one.words[-300:]}")
+    if answering and winners != 1:
+        wrong.append(f"{winners} winners")
+    return wrong + _inconsistent(at, decisions)
+
+
+def _ended_by_one(at: Question, one: Told, who: Sequence[Racer]) -> bool:
+    """Whether a loser was told of the one who ended the order after the answer."""
+    return any({person.user.first_name, person.user.username} & set(WORD.findall(one.words)) for person in who)
+
+
+def _inconsistent(at: Question, decisions: Sequence[Decision]) -> list[str]:
+    wrong = []
+    pause = Pause.objects.select_related("run__thread").get(pk=at.key)
+    if decisions:
+        wanted = PauseStatus.CANCELLED if decisions[0].action == "cancel" else PauseStatus.ANSWERED
+        if pause.status != wanted or pause.closed_at is None:
+            wrong.append(f"the pause is {pause.status}")
+    thread = pause.run.thread_id
+    kinds = Counter(Event.objects.filter(thread=thread).values_list("kind", flat=True))
+    if kinds["approval_received"] != len(decisions):
+        wrong.append(f"{kinds['approval_received']} answers in the log")
+    if kinds["run_cancelled"] > 1 or kinds["run_resumed"] > 1:
+        wrong.append(f"ended or resumed more than once: {dict(kinds)}")
+    if Run.objects.filter(thread=thread).count() != 1:
+        wrong.append("another run began")
+    seqs = list(Event.objects.filter(thread=thread).order_by("seq").values_list("seq", flat=True))
+    if seqs != list(range(1, Thread.objects.get(pk=thread).last_seq + 1)):
+        wrong.append("the log has a gap")
+    return wrong
+
+
+def ask(order: WorkOrder) -> Question:
+    """The open question of an order that waits."""
+    return Question.of(Pause.objects.open().select_related("run__thread", "run__work_order").get(run__thread=order.thread_id))

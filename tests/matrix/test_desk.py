@@ -1,0 +1,172 @@
+"""The admin: every page and every action × role (F4), and that looking changes nothing (F1)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db.models import Model
+from django.http import HttpResponse
+
+from checkpoints import ids
+from tests.matrix.addresses import served
+from tests.matrix.desk import ACTIONS, CHANGED, OFFICE, PAGES, STANDARD, Action
+from tests.matrix.walk import send, verdict
+from tests.matrix.world import BY_NAME, ROLES, Role, World, digest, row_of, undone, watched
+
+pytestmark = pytest.mark.django_db
+
+ARGUMENT = re.compile(r"<(?:path:)?(?:object_id|id)>")
+DESK = {path: name for path, name, of_admin in served() if of_admin}
+MODELS = {f"{model._meta.app_label}_{model._meta.model_name}": model for model in admin.site._registry}
+SIGNED_IN = [role for role in ROLES if role.staff]
+OTHERS = [BY_NAME[name] for name in ("anonymous", "owner", "inactive", "write-token")]
+FREE = {"login", "logout", "jsi18n"}
+"""Pages of the admin that anybody may open: the way in, the way out, and words for scripts."""
+
+
+def of_model(name: str) -> tuple[str, str]:
+    """The model and the page that a view's name speaks of; ("", "") where it is none of Django's own."""
+    model, _, page = name.rpartition("_")
+    return (model, page) if model in MODELS and page in STANDARD else ("", "")
+
+
+def rights(name: str, method: str) -> tuple[str, ...] | None:
+    """The rights that a page takes; None where nobody has them."""
+    model, page = of_model(name)
+    if not model:
+        return PAGES.get(name, ())
+    app, _, kind = model.partition("_")
+    needed = STANDARD[page]
+    if page == "change" and method == "POST":
+        needed = "change"
+    if needed != "view" and needed not in CHANGED.get(model, ()):
+        return None
+    return (f"{app}.{needed}_{kind}",)
+
+
+def url_of(world: World, path: str) -> str:
+    """The address with a row in it that there is."""
+    model = next((MODELS[key] for key in MODELS if path.startswith(f"admin/{key.replace('_', '/', 1)}/")), None)
+    row = chosen(world, model._meta.label, "paused") if model else None
+    url = ARGUMENT.sub(str(row.pk) if row else "1", path).replace("<path:content_type_id>", "1")
+    url = url.replace("^(?P<app_label>checkpoints|runs|hitl|auth)/$", "runs/").replace("(?P<url>.*)$", "nothing")
+    return f"/{url}" + (f"?new={world.states['paused']['checkpoint_id']}" if path.endswith("/diff/") else "")
+
+
+def chosen(world: World, label: str, state: str) -> Model:
+    """A row of a model that belongs to this state of the world."""
+    names = {"runs.WorkOrder": "order_id", "runs.Run": "run_id", "runs.Pause": "pause_id", "checkpoints.Checkpoint": "checkpoint_id"}
+    name = {**names, "checkpoints.Thread": "thread_id"}.get(label)
+    if name is None or not state:
+        return row_of(label)
+    shown = world.states[state][name]
+    found: Model = row_of(label)._meta.default_manager.get(pk=ids.parse(shown.partition("_")[0], shown))
+    return found
+
+
+def test_every_page_of_the_admin_is_in_the_table() -> None:
+    """F4: a page of our own is refused here until somebody says who may open it."""
+    new = sorted(name for name in DESK.values() if name not in OFFICE and name not in PAGES and not of_model(name)[0])
+    assert not new, f"Say who may open {new}: add one line each to PAGES in tests/matrix/desk.py, such as {new[0]!r}: ('runs.view_run',)."
+    gone = sorted(set(PAGES) - set(DESK.values()))
+    assert not gone, f"The admin has no {gone} any more: take the lines out of PAGES in tests/matrix/desk.py."
+
+
+def test_every_action_of_the_admin_is_in_the_table() -> None:
+    """F4."""
+    found = set()
+    for model, pages in admin.site._registry.items():
+        listed = [
+            *(pages.actions or ()),
+            *(name for kind in ("row", "detail", "list", "submit_line") for name in getattr(pages, f"actions_{kind}", ())),
+        ]
+        found |= {f"{model._meta.label} {getattr(action, '__name__', action)}" for action in listed}
+    new, gone = sorted(found - set(ACTIONS)), sorted(set(ACTIONS) - found)
+    assert not new, (
+        f"Say who may do {new}: add one line each to ACTIONS in tests/matrix/desk.py, such as {new[0]!r}: Action('runs.change_run')."
+    )
+    assert not gone, f"The admin has no {gone} any more: take the lines out of ACTIONS in tests/matrix/desk.py."
+
+
+@pytest.mark.parametrize(
+    ("method", "role"),
+    [
+        *((method, role) for method in ("GET", "POST") for role in SIGNED_IN),
+        *((method, BY_NAME["superuser"]) for method in ("HEAD", "OPTIONS")),
+    ],
+    ids=str,
+)
+def test_a_page_opens_for_those_who_hold_its_rights(world: World, method: str, role: Role) -> None:
+    """F4, F1: and looking writes nothing, by whichever method. A refused POST writes nothing either."""
+    person = world.people[role.user]
+    before, wrong = digest(), []
+    for path, name in DESK.items():
+        url = url_of(world, path)
+        with undone(), watched() as written:
+            got = verdict(response := send(world, role, method, url))
+        needed = rights(name, method)
+        if needed is None or not all(person.has_perm(right) for right in needed):
+            wanted = {"403"}
+        else:
+            wanted = {"taken"} | ({"404", "403", "405"} if name in OFFICE else set())
+        if got not in wanted:
+            wrong.append(f"{role} {method} {url}: {sorted(wanted)} was expected, not {got}")
+        if written and (method != "POST" or wanted == {"403"}):
+            wrong.append(f"{role} {method} {url}: wrote {written}")
+        if (
+            not role.sees
+            and role.rights == "none"
+            and response.status_code == 200
+            and any(value in response.content.decode() for value in world.states["paused"].values())
+        ):
+            wrong.append(f"{role} {method} {url}: tells of threads")
+    assert not wrong, "\n".join(wrong)
+    assert digest() == before
+
+
+@pytest.mark.parametrize("role", OTHERS, ids=str)
+def test_whoever_is_not_staff_is_sent_to_the_login(world: World, role: Role) -> None:
+    """F4, F1."""
+    before, wrong = digest(), []
+    for path, name in DESK.items():
+        for method in ("GET", "POST"):
+            url = url_of(world, path)
+            with undone(), watched() as written:
+                got = verdict(send(world, role, method, url))
+            if (got != "login" and name not in FREE) or (written and not (name == "logout" and method == "POST")):
+                wrong.append(f"{role} {method} {url}: {got} {written}")
+    assert not wrong, "\n".join(wrong)
+    assert digest() == before
+
+
+@pytest.mark.parametrize("action", sorted(ACTIONS))
+def test_an_action_is_done_by_those_who_hold_its_right_to_what_they_see(world: World, action: str) -> None:
+    """F4: by nobody else, asked or confirmed; and rights in the admin open nobody's threads."""
+    about = ACTIONS[action]
+    wrong = []
+    for role in [*SIGNED_IN, *(BY_NAME[name] for name in ("anonymous", "owner", "write-token"))]:
+        person = world.people.get(role.user)
+        may = role.staff and person is not None and person.has_perm(about.right)
+        for confirmed in (False, True):
+            with undone(), watched() as written:
+                response = do(world, role, action, about, confirmed=confirmed)
+            acts = [one for one in written if "django_session" not in one]
+            should = may and confirmed and (role.sees or not about.own)
+            if bool(acts) != should or response.status_code >= 500:
+                wrong.append(f"{role} {'confirmed' if confirmed else 'asked'} {action}: {response.status_code}, wrote {acts}")
+    assert not wrong, "\n".join(wrong)
+
+
+def do(world: World, role: Role, action: str, about: Action, *, confirmed: bool) -> HttpResponse:
+    label, name = action.split()
+    row = chosen(world, label, about.state)
+    fields = {"action": name, ACTION_CHECKBOX_NAME: str(row.pk), **about.fields}
+    if confirmed:
+        fields |= {"confirmed": "1"}
+        if label == "runs.Pause":
+            fields[f"revision_{row.shown_id}"] = "1"  # type: ignore[attr-defined]
+    app, model = label.lower().split(".")
+    return send(world, role, "POST", f"/admin/{app}/{model}/", fields)

@@ -1,0 +1,66 @@
+"""One question, every door, at once: one outcome, no server error, every loser told who was first (P1, P2, F0)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from itertools import combinations
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import connection
+from django.utils import timezone
+
+from hitl import invariants
+from runs.models import WorkOrder
+from tests.conftest import drive
+from tests.databases import at_once
+from tests.databases import file_database as file_database
+from tests.matrix.races import DOORS, Racer, Tally, ask, people, race
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
+
+LATE = dt.timedelta(days=1)
+"""No worker picks up here what was answered."""
+Ask = Callable[..., WorkOrder]
+
+
+def held(tally: Tally) -> None:
+    assert not tally.wrong, "\n".join(tally.wrong[:20])
+    broken = [result.invariant.code for result in invariants.check(now=timezone.now(), late=LATE) if result.count]
+    assert broken == []
+
+
+def ready(make_order: Ask, racer: Racer) -> WorkOrder:
+    return drive(make_order(by=racer.user, team=Group.objects.get(name="racers")))
+
+
+def test_of_any_two_doors_one_wins(make_order: Ask) -> None:
+    """P1, F0, F8, F23: every pair of doors; one after the other too, so that the second comes late and not at the same moment."""
+    tally, two = Tally(), people(2)
+    pairs = list(combinations(DOORS, 2)) + [(name, name) for name in DOORS]
+    for pair in pairs if connection.vendor == "postgresql" else pairs[::3]:
+        race(ask(ready(make_order, two[0])), pair, two, at_once, tally)
+    held(tally)
+
+
+def test_who_comes_late_is_told_who_was_first(make_order: Ask) -> None:
+    """P1: through each door, after each of three outcomes."""
+    tally, two = Tally(), people(2)
+    for first in ("rest", "page, revise", "page, cancel"):
+        for late in DOORS:
+            race(ask(ready(make_order, two[0])), (first, late), two, one_by_one, tally)
+    held(tally)
+
+
+def one_by_one(*jobs: Callable[[], object]) -> list[object]:
+    return [job() for job in jobs]
+
+
+def test_of_all_doors_at_once_one_wins(make_order: Ask) -> None:
+    """P1, F0: sixteen people, one through each door, again and again."""
+    tally, everybody = Tally(), people(len(DOORS))
+    for turn in range(12 if connection.vendor == "postgresql" else 3):
+        names = list(DOORS)[turn:] + list(DOORS)[:turn]
+        race(ask(ready(make_order, everybody[0])), names, everybody, at_once, tally)
+    held(tally)

@@ -1,0 +1,106 @@
+"""Sockets and streams: who is let in, in every state, and that what a client sends changes nothing that is not listed (F4, F1)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from channels.testing import WebsocketCommunicator
+
+from hitl import consumers, routing
+from project import asgi
+from tests.databases import file_database as file_database
+from tests.hitl.test_sockets import elsewhere
+from tests.hitl.test_streams import stream
+from tests.matrix import world as worlds
+from tests.matrix.walk import ARGUMENT, fill
+from tests.matrix.world import ROLES, STATES, Role, World, digest
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
+
+SOCKETS = {"ws/threads/<thr:thread_id>/stream": True, "ws/inbox": False, "": None}
+"""Address → whether it speaks of one thread; None is every other address."""
+STREAMS = {"api/v1/work-orders/<wo:order_id>/logs/stream"}
+READING: set[str] = set()
+"""Consumers that read what a client sends. None does; one that does is added here with what it may change, and tried below."""
+SENT = [
+    "nonsense",
+    "{",
+    "[]",
+    *(json.dumps({"type": kind, "decision": "approve", "content": "APPROVE"}) for kind in ("input", "decision", "claim")),
+]
+
+
+def test_every_socket_and_stream_is_in_the_table() -> None:
+    """F4."""
+    sockets = {str(entry.pattern) for entry in routing.websockets}
+    assert sockets == set(SOCKETS), (
+        f"Say who may open {sorted(sockets ^ set(SOCKETS))}: a line each in SOCKETS in tests/matrix/test_sockets.py."
+    )
+    streams = {str(entry.pattern) for entry in asgi.http} - {""}
+    assert streams == STREAMS, f"Say who may read {sorted(streams ^ STREAMS)}: a line each in STREAMS in tests/matrix/test_sockets.py."
+
+
+def test_no_socket_reads_what_a_client_sends_unless_it_is_listed() -> None:
+    """F4: a message that acts is a door; it needs its line in READING and a test that a stranger's does nothing."""
+    kinds = {entry.callback.consumer_class for entry in routing.websockets}
+    reading = {kind.__name__ for kind in kinds if kind.receive not in {consumers.Pumping.receive, consumers.NoSuchSocket.receive}}
+    assert reading == READING, f"{sorted(reading ^ READING)}: see READING in tests/matrix/test_sockets.py."
+
+
+async def test_who_may_listen_and_that_listening_changes_nothing(transactional_db: None, settings: Any, tmp_path: Any) -> None:
+    """F4, C20, F1: every socket and stream × role × state. A transaction of its own for each thread, so the world is committed."""
+    settings.WAYSTATION_DATA, settings.WAYSTATION_REPOSITORIES = tmp_path / "data", [tmp_path]
+
+    def make() -> tuple[World, dict[str, str]]:
+        worlds.load_templates()
+        made = worlds.build()
+        return made, digest()
+
+    world, before = await elsewhere(make)
+    wrong: list[str] = []
+    async with asyncio.timeout(120):
+        for role in ROLES:
+            for path in [*SOCKETS, *STREAMS]:
+                for state in STATES if ARGUMENT.search(path) else ["paused"]:
+                    url, present = fill(world, path, state)
+                    wanted = expected(path, role, present=present)
+                    got = await (reading(world, role, url) if path in STREAMS else listening(world, role, url, wanted=wanted))
+                    if got != wanted:
+                        wrong.append(f"{role} {url} ({state}): {wanted} was expected, not {got}")
+    assert not wrong, "\n".join(wrong[:40])
+    assert await elsewhere(digest) == before
+
+
+def expected(path: str, role: Role, *, present: bool) -> int:
+    """A close code or status; 0 for a socket that stays open."""
+    stream = path in STREAMS
+    if SOCKETS.get(path, True) is None:
+        return 4404
+    if not role.known:
+        return 401 if stream else 4401
+    if ARGUMENT.search(path) and not (role.sees and present):
+        return 404 if stream else 4404
+    return 200 if stream else 0
+
+
+async def listening(world: World, role: Role, url: str, *, wanted: int) -> int:
+    communicator = WebsocketCommunicator(asgi.application, url, headers=world.headers(role))
+    accepted, code = await communicator.connect(timeout=10)
+    if not accepted:
+        return int(code or 1006)
+    if wanted or not await communicator.receive_nothing(timeout=0.2):  # a thread that has not run has nothing to tell
+        message = await communicator.receive_output(timeout=10)
+        if message["type"] == "websocket.close":
+            return int(message["code"])
+    for text in SENT:
+        await communicator.send_to(text_data=text)
+    await communicator.disconnect(timeout=10)
+    return 0
+
+
+async def reading(world: World, role: Role, url: str) -> int:
+    async with stream(url, world.headers(role)) as opened:
+        return int(opened.status)

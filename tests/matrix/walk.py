@@ -1,0 +1,140 @@
+"""What each role must get at each address, and the walk that compares."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+
+from checkpoints import ids
+from tests.matrix.addresses import ADDRESSES, API, SAFE, Address
+from tests.matrix.world import NOTHING, STATES, Role, World, undone, watched
+
+ARGUMENT = re.compile(r"<(\w+):(\w+)>")
+DEAR = {"api/schema/"}
+"""Made anew for each request, which takes a second: tried once by whoever is nobody."""
+NOTED = 'UPDATE "hitl_apitoken" SET "last_used_at"'
+"""That a token asked for a change is noted, whatever it is told; of a reader nothing is."""
+THOROUGH = {"stranger", "member", "owner"}
+"""Who try every state; the others see as much as one of these, and try the one that waits for an answer."""
+LOGIN = ("/login?next=", "/admin/login/?next=")
+
+
+def fill(world: World, path: str, state: str) -> tuple[str, bool]:
+    """The address with the ids of that state in it, and whether there is all of that in this state."""
+    known = {**world.shared, **world.states[state]}
+    present = state != "erased"
+
+    def one(match: re.Match[str]) -> str:
+        nonlocal present
+        kind, name = match.groups()
+        present = present and name in known
+        return known.get(name, f"{kind}_{NOTHING}")
+
+    return "/" + ARGUMENT.sub(one, path), present
+
+
+def speaks_of_something(path: str) -> bool:
+    return bool({name for _, name in ARGUMENT.findall(path)} & {"order_id", "thread_id", "run_id", "pause_id", "checkpoint_id"})
+
+
+def expected(path: str, address: Address, role: Role, method: str, *, present: bool, user: User | None) -> str:
+    """`taken`, or the refusal."""
+    api = path.startswith(API)
+    if address.who == "public" and role.token and not role.known:
+        return "any"
+    if address.who == "public":
+        return "taken" if method in address.methods else "any"
+    if not role.known or (role.token and not api):
+        return "401" if api else "login" if method in address.methods else "405 or login"
+    if api and role.token == "read" and method not in SAFE:
+        return "403"
+    right = address.needs.get(method)
+    if right and not (user and user.has_perm(right)):
+        return "403"
+    if address.needs and method not in {*address.methods, "OPTIONS"}:
+        return "403 or 405"
+    if address.who == "nowhere":
+        return "404"
+    if api and method == "OPTIONS":
+        return "taken"  # says what the address takes, of nothing in particular
+    if method not in address.methods:
+        return "405"
+    if address.who == "own" and not (role.sees and present):
+        return "404"
+    return "taken or 404" if address.sparse else "taken"
+
+
+def verdict(response: HttpResponse) -> str:
+    if response.status_code == 302 and response["Location"].startswith(LOGIN):
+        return "login"
+    if response.status_code in {401, 403, 404, 405}:
+        return str(response.status_code)
+    return "taken" if response.status_code < 500 else f"a server error, {response.status_code}"
+
+
+def send(world: World, role: Role, method: str, url: str, body: Mapping[str, Any] | None = None) -> HttpResponse:
+    """One request; the client's cookies stay as they were."""
+    client = world.client(role)
+    cookies = dict(client.cookies)
+    try:
+        if "/api/" in url:
+            return client.generic(method, url, json.dumps(body or {}), content_type="application/json")  # type: ignore[return-value]
+        if method == "POST":
+            return client.post(url, body or {})  # type: ignore[return-value]
+        return client.generic(method, url)  # type: ignore[return-value]
+    finally:
+        client.cookies.clear()
+        client.cookies.update(cookies)
+
+
+def steps(role: Role, methods: Iterable[str]) -> Iterator[tuple[str, Address, str, str]]:
+    """Every address × state × method to try.
+
+    One state is enough where no door looks at it: of an address that speaks of nothing, for who is not known or sees as much as others
+    do, of HEAD and OPTIONS. That a method is not served is asked by those who try every state, and by nobody.
+    """
+    thorough = role.name in THOROUGH
+    for path, address in ADDRESSES.items():
+        for state in STATES if thorough and speaks_of_something(path) else ["paused"]:
+            for method in methods:
+                usual = method in address.methods and method != "HEAD"
+                if not usual and (state != "paused" or not (thorough or not role.user or method in SAFE)):
+                    continue
+                if path not in DEAR or (role.name == "anonymous" and method != "HEAD"):
+                    yield path, address, state, method
+
+
+def walk(world: World, role: Role, methods: Iterable[str]) -> list[str]:
+    """Everything that this role got and should not have got, as sentences. Nothing stays of what it did."""
+    wrong: list[str] = []
+    user = world.people.get(role.user)
+    for path, address, state, method in steps(role, methods):
+        url, present = fill(world, path, state)
+        wanted = expected(path, address, role, method, present=present, user=user)
+        refused = wanted not in {"taken", "taken or 404", "any"}
+        with undone(), watched() as written:
+            response = send(world, role, method, url, address.body)
+            got = verdict(response)
+        what = f"{role} {method} {url} ({state})"
+        if got.startswith("a server error") or (wanted != "any" and got not in wanted.split(" or ")):
+            wrong.append(f"{what}: {wanted} was expected, not {got}")
+        noted = [] if method in SAFE else [one for one in written if NOTED in one]
+        if len(written) > len(noted) and (refused or method in SAFE):
+            wrong.append(f"{what}: wrote {written}")
+        if address.done == state and method == "POST" and wanted == "taken" and not (200 <= response.status_code < 400 and written):
+            wrong.append(f"{what}: {response.status_code}, and nothing was done: {response.content[:200]!r}")
+        if not role.sees and response.status_code == 200 and (told := told_of(world, response)):
+            wrong.append(f"{what}: tells of {told}")
+    return wrong
+
+
+def told_of(world: World, response: HttpResponse) -> str:
+    """An id of somebody's thread in an answer for somebody who may not see it."""
+    text = response.content.decode(errors="replace") if not response.streaming else ""
+    shown = {value for state in world.states.values() for name, value in state.items()}
+    return next((value for value in sorted(shown) if value in text or str(ids.parse(value.partition("_")[0], value)) in text), "")
