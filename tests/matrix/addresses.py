@@ -6,6 +6,8 @@ To add one, add a line: `"pauses/<pse:pause_id>/claim": own("POST"),`
     login("GET")     whoever is logged in, or sends a token; it shows and changes only what is theirs
     own("GET POST")  speaks of one thread, order, run, question or checkpoint: for those who see it, 404 for all others
     operator("x.y")  holders of that right, 403 for all others
+    Address("owner", …)  who made it, 404 for all others
+    signed("POST")   whoever signs what they send, 401 for all others, whoever they are
 
 `needs={"PUT": "x.y"}` asks for a right for one method. `body` is what is posted, `done` the state of
 tests/matrix/world.py in which that is not only allowed but done.
@@ -33,6 +35,8 @@ class Address:
     needs: Mapping[str, str] = field(default_factory=dict)
     sparse: bool = False
     """Also for those who see the rest there may be nothing: a patch, an earlier revision."""
+    refused: str = ""
+    """How who sees it may be refused all the same: an answer is taken back by who gave it."""
     done: str = ""
     """The state in which a POST of `body` does it: answered 2xx or 3xx, and something is written."""
 
@@ -45,7 +49,7 @@ def _maker(who: str) -> Any:
     return make
 
 
-public, login, own = _maker("public"), _maker("login"), _maker("own")
+public, login, own, signed = _maker("public"), _maker("login"), _maker("own"), _maker("signed")
 
 
 def operator(right: str, methods: str) -> Address:
@@ -55,6 +59,7 @@ def operator(right: str, methods: str) -> Address:
 
 YES = {"decision": "approve", "action": "approve"}
 WHY = {"reason": "why not"}
+DECISION, DELIVERY, ENDPOINT = "<dec:decision_id>", "<dlv:delivery_id>", "<end:endpoint_id>"
 ORDER, PAUSE, THREAD, RUN, CHECKPOINT = (
     "<wo:order_id>",
     "<pse:pause_id>",
@@ -75,6 +80,22 @@ ADDRESSES: dict[str, Address] = {
     f"pauses/{PAUSE}/patch": own("GET", sparse=True),
     f"pauses/{PAUSE}/changes": own("GET", sparse=True),
     f"pauses/{PAUSE}/cancel": own("GET"),
+    f"pauses/{PAUSE}/edits": own("GET", sparse=True),
+    f"pauses/{PAUSE}/claim": own("POST", done="paused"),
+    f"pauses/{PAUSE}/release": own("POST"),
+    f"pauses/{PAUSE}/extend": own("POST", body=WHY),
+    f"pauses/{PAUSE}/snooze": own("POST", body={"hours": "1"}, done="paused"),
+    "several": login("GET POST", body={"action": "approve"}),
+    f"decisions/{DECISION}/": own("GET"),
+    f"decisions/{DECISION}/undo": own("POST", refused="403"),
+    "delegations/": login("GET POST"),
+    "delegations/<int:delegation_id>/end": Address("owner", frozenset({"POST"})),
+    "deliveries/": login("GET"),
+    f"deliveries/{DELIVERY}/again": own("POST"),
+    "notifications/": login("GET POST", body={"channel": "nothing"}),
+    "notifications/mail": login("POST"),
+    f"notifications/{ENDPOINT}": own("POST", body={"do": "nothing"}),
+    "l/<str:token>": Address("anybody", frozenset({"GET", "HEAD", "POST"})),
     "threads/": login("GET POST", body={"title": "New"}, done="paused"),
     f"threads/{THREAD}/": own("GET"),
     f"threads/{THREAD}/say": own("POST", body={"text": "APPROVE"}, done="talking"),
@@ -119,7 +140,29 @@ ADDRESSES: dict[str, Address] = {
     f"{API}checkpoints/{CHECKPOINT}/diff": own("GET"),
     f"{API}checkpoints/{CHECKPOINT}/events": own("GET"),
     f"{API}checkpoints/{CHECKPOINT}/fork": own("POST", body=WHY, done="failed"),
+    f"{API}runs/{RUN}/events": own("GET"),
     f"{API}pauses": login("GET"),
+    f"{API}pauses/bulk": login("POST", body={"decision": "nothing"}),
+    f"{API}pauses/{PAUSE}/claim": own("POST", done="paused"),
+    f"{API}pauses/{PAUSE}/release": own("POST"),
+    f"{API}pauses/{PAUSE}/extend": own("POST", body={"until": "2999-01-01T00:00:00Z", "reason": "x"}),
+    f"{API}pauses/{PAUSE}/snooze": own("POST", body={"until": "2999-01-01T00:00:00Z"}),
+    f"{API}decisions/{DECISION}": own("GET"),
+    f"{API}decisions/{DECISION}/undo": own("POST", refused="403"),
+    f"{API}ledger": login("GET"),
+    f"{API}endpoints": login("GET POST", body={"channel": "nothing"}),
+    f"{API}endpoints/{ENDPOINT}": own("GET PATCH DELETE"),
+    f"{API}endpoints/{ENDPOINT}/secret": own("POST"),
+    f"{API}endpoints/{ENDPOINT}/test": own("POST"),
+    f"{API}deliveries": login("GET"),
+    f"{API}deliveries/{DELIVERY}": own("GET"),
+    f"{API}deliveries/{DELIVERY}/again": own("POST"),
+    f"{API}workflows/wait": login("POST", body={"run_id": "wait"}),
+    f"{API}workflows/<str:run_id>": own("GET"),
+    f"{API}workflows/<str:run_id>/resume": own("POST", body={"payload": "approve"}, done="paused"),
+    f"{API}workflows/<str:run_id>/resume-and-continue": own("POST", body={"payload": "approve"}, done="paused"),
+    f"{API}resume": login("POST"),
+    f"{API}inbound/<slug:source>": signed("POST"),
     f"{API}pauses/{PAUSE}": own("GET"),
     f"{API}pauses/{PAUSE}/decisions": own("POST", body=YES, done="talking"),
     f"{API}repositories": operator("runs.change_repository", "GET"),

@@ -13,10 +13,14 @@ CHANGED: dict[str, frozenset[str]] = {
     "runs_template": frozenset({"change"}),
     "runs_repository": EVERYTHING,
     "hitl_apitoken": frozenset({"add"}),
+    "hitl_inboundsource": frozenset({"add"}),
+    "hitl_delegation": frozenset({"add"}),
     "auth_user": EVERYTHING,
     "auth_group": EVERYTHING,
 }
 """What may be done by its pages to rows of a model, by those who hold the right; to rows of all others nothing, by nobody."""
+SUPERUSERS = {"hitl_delegation"}
+"""Models whose rows superusers alone make: a delegation may be anybody's."""
 STANDARD = {"changelist": "view", "history": "view", "change": "view", "add": "add", "delete": "delete"}
 """Django's pages of a model, and the right that each takes."""
 OFFICE = {
@@ -64,6 +68,13 @@ ACTIONS: dict[str, Action] = {
     "runs.Run cancel_order": Action("runs.change_run"),
     "runs.Run retry": Action("runs.change_run", state="failed"),
     "checkpoints.Thread erase": Action("checkpoints.erase_thread", own=False, fields=REASON, state="completed"),
+    "hitl.Delivery send_again": Action("hitl.change_delivery", own=False),
+    "hitl.Endpoint switch_off": Action("hitl.change_endpoint", own=False),
+    "hitl.Endpoint switch_on": Action("hitl.change_endpoint", own=False),
+    "hitl.InboundSource new_secret": Action("hitl.change_inboundsource"),
+    "hitl.InboundSource drop_old_secrets": Action("hitl.change_inboundsource"),
+    "hitl.InboundSource switch_off": Action("hitl.change_inboundsource"),
+    "hitl.InboundSource switch_on": Action("hitl.change_inboundsource"),
     "hitl.ApiToken revoke": Action("hitl.change_apitoken", own=False, state=""),
 }
 """`app.Model action` → who may."""

@@ -17,8 +17,9 @@ pytestmark = pytest.mark.django_db
 
 OURS = {"checkpoints", "runs", "hitl"}
 MACHINE = {
-    "check_inflight", "drop_stray_bodies", "erase_thread", "export_thread", "invariants", "load_templates", "prune", "rotate_keys",
-    "sample_invoices", "sample_repository", "standalone", "verify_checkpoints",
+    "anchor_ledger", "check_inflight", "drop_stray_bodies", "erase_thread", "export_ledger", "export_thread",
+    "invariants", "load_templates", "prune", "rotate_keys", "sample_invoices", "sample_repository", "send_test",
+    "standalone", "verify_checkpoints", "verify_ledger",
 }  # fmt: skip
 """Speak for nobody: whoever has the shell has the machine."""
 FOR_PEOPLE: dict[str, tuple[list[str], bool]] = {

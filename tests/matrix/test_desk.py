@@ -12,7 +12,7 @@ from django.http import HttpResponse
 
 from checkpoints import ids
 from tests.matrix.addresses import served
-from tests.matrix.desk import ACTIONS, CHANGED, OFFICE, PAGES, STANDARD, Action
+from tests.matrix.desk import ACTIONS, CHANGED, OFFICE, PAGES, STANDARD, SUPERUSERS, Action
 from tests.matrix.walk import send, verdict
 from tests.matrix.world import BY_NAME, ROLES, Role, World, digest, row_of, undone, watched
 
@@ -44,7 +44,7 @@ def rights(name: str, method: str) -> tuple[str, ...] | None:
         needed = "change"
     if needed != "view" and needed not in CHANGED.get(model, ()):
         return None
-    return (f"{app}.{needed}_{kind}",)
+    return ("superusers alone",) if model in SUPERUSERS and needed == "add" else (f"{app}.{needed}_{kind}",)
 
 
 def url_of(world: World, path: str) -> str:

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.django_db
 
 HARMLESS = {"favicon.ico"}
 """Sends on to a picture by any method."""
-PARSED = {f"{API}threads/import"}
-"""Its parser refuses what is no document before anybody asks for the token."""
+PARSED = {f"{API}threads/import", f"{API}inbound/<slug:source>"}
+"""What is no document, or not signed, is refused before anybody asks for the token."""
 UNSAFE = [method for method in METHODS if method not in SAFE]
 PARAMETERS = (
     "live",

@@ -11,6 +11,7 @@ from channels.testing import WebsocketCommunicator
 
 from hitl import consumers, routing
 from project import asgi
+from project.errors import exception_handler
 from tests.databases import file_database as file_database
 from tests.hitl.test_sockets import elsewhere
 from tests.hitl.test_streams import stream
@@ -20,22 +21,30 @@ from tests.matrix.world import ROLES, STATES, Role, World, digest
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 
-SOCKETS = {"ws/threads/<thr:thread_id>/stream": True, "ws/inbox": False, "": None}
+SERVED = routing.websockets(exception_handler)
+SOCKETS = {
+    "ws/threads/<thr:thread_id>/stream": True,
+    "ws/runs/<run:run_id>/stream": True,
+    "runs/<run:run_id>/stream/ws": True,
+    "ws/inbox": False,
+    "": None,
+}
 """Address → whether it speaks of one thread; None is every other address."""
-STREAMS = {"api/v1/work-orders/<wo:order_id>/logs/stream"}
-READING: set[str] = set()
-"""Consumers that read what a client sends. None does; one that does is added here with what it may change, and tried below."""
+STREAMS = {"api/v1/work-orders/<wo:order_id>/logs/stream", "api/v1/threads/<thr:thread_id>/stream", "api/v1/runs/<run:run_id>/stream"}
+READING = {"ThreadConsumer", "RunConsumer", "InboxConsumer"}
+"""Consumers that read what a client sends, all by `LiveConsumer.receive`; who may answer by it is tried in tests/hitl/test_socket_answers.py.
+What is sent here is nothing that they take, so it changes nothing."""
 SENT = [
     "nonsense",
     "{",
     "[]",
-    *(json.dumps({"type": kind, "decision": "approve", "content": "APPROVE"}) for kind in ("input", "decision", "claim")),
+    *(json.dumps({"type": kind, "decision": "approve", "content": "APPROVE"}) for kind in ("claim", "approve", "undo")),
 ]
 
 
 def test_every_socket_and_stream_is_in_the_table() -> None:
     """F4."""
-    sockets = {str(entry.pattern) for entry in routing.websockets}
+    sockets = {str(entry.pattern) for entry in SERVED}
     assert sockets == set(SOCKETS), (
         f"Say who may open {sorted(sockets ^ set(SOCKETS))}: a line each in SOCKETS in tests/matrix/test_sockets.py."
     )
@@ -45,8 +54,8 @@ def test_every_socket_and_stream_is_in_the_table() -> None:
 
 def test_no_socket_reads_what_a_client_sends_unless_it_is_listed() -> None:
     """F4: a message that acts is a door; it needs its line in READING and a test that a stranger's does nothing."""
-    kinds = {entry.callback.consumer_class for entry in routing.websockets}
-    reading = {kind.__name__ for kind in kinds if kind.receive not in {consumers.Pumping.receive, consumers.NoSuchSocket.receive}}
+    kinds = {entry.callback.consumer_class for entry in SERVED}
+    reading = {kind.__name__ for kind in kinds if kind.receive != consumers.NoSuchSocket.receive}
     assert reading == READING, f"{sorted(reading ^ READING)}: see READING in tests/matrix/test_sockets.py."
 
 

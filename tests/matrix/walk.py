@@ -39,12 +39,18 @@ def fill(world: World, path: str, state: str) -> tuple[str, bool]:
 
 
 def speaks_of_something(path: str) -> bool:
-    return bool({name for _, name in ARGUMENT.findall(path)} & {"order_id", "thread_id", "run_id", "pause_id", "checkpoint_id"})
+    return bool(
+        {name for _, name in ARGUMENT.findall(path)} & {"order_id", "thread_id", "run_id", "pause_id", "checkpoint_id", "decision_id"}
+    )
 
 
 def expected(path: str, address: Address, role: Role, method: str, *, present: bool, user: User | None) -> str:
     """`taken`, or the refusal."""
     api = path.startswith(API)
+    if address.who == "anybody":
+        return "any"  # its page says how it stands, and with what status
+    if address.who == "signed":
+        return "401" if method in address.methods else "any"
     if address.who == "public" and role.token and not role.known:
         return "any"
     if address.who == "public":
@@ -66,7 +72,9 @@ def expected(path: str, address: Address, role: Role, method: str, *, present: b
         return "405"
     if address.who == "own" and not (role.sees and present):
         return "404"
-    return "taken or 404" if address.sparse else "taken"
+    if address.who == "owner" and role.user != "ana":
+        return "404"
+    return " or ".join(["taken", *(["404"] if address.sparse else []), *([address.refused] if address.refused else [])])
 
 
 def verdict(response: HttpResponse) -> str:
@@ -116,7 +124,7 @@ def walk(world: World, role: Role, methods: Iterable[str]) -> list[str]:
     for path, address, state, method in steps(role, methods):
         url, present = fill(world, path, state)
         wanted = expected(path, address, role, method, present=present, user=user)
-        refused = wanted not in {"taken", "taken or 404", "any"}
+        refused = wanted != "any" and not wanted.startswith("taken")
         with undone(), watched() as written:
             response = send(world, role, method, url, address.body)
             got = verdict(response)

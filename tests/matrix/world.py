@@ -18,9 +18,11 @@ from django.db.models import Model
 from django.test import Client
 from django.utils import timezone
 
+from checkpoints import ids
 from checkpoints.models import Thread
-from hitl import erasure, services
-from hitl.models import ApiToken, Import, Via
+from hitl import anchors, erasure, services, waitgate
+from hitl.models import ApiToken, Decision, Delegation, Import, InboundSource, Via, Vote
+from hitl.outbound_models import Delivery, Endpoint
 from runs import definitions, shipped
 from runs import threads as turns
 from runs.engine.advance import advance
@@ -107,11 +109,46 @@ def build() -> World:
     came = {"thread": "thr_elsewhere", "exported_at": "2026-01-01T00:00:00Z", "digest": "", "runs": [], "pauses": [], "decisions": []}
     elsewhere = turns.open_thread(by=people["ana"], team=team)
     Import.objects.create(thread=elsewhere, imported_by=people["root"], at=timezone.now(), source=came)
-    world = World(people, states, {"repository_id": repository.shown_id, "slug": "writing"})
+    pause = Pause.objects.get(pk=ids.parse("pse", states["paused"]["pause_id"]))
+    shared = {
+        "repository_id": repository.shown_id,
+        "slug": "writing",
+        "source": InboundSource.objects.create(name="partner", user=people["ana"]).name,
+        "token": NOTHING,
+        "endpoint_id": endpoint_of(people, team).shown_id,
+        "delivery_id": delivery_of(pause, people["ben"]).shown_id,
+        "delegation_id": str(delegation_of(people).pk),
+    }
+    facts = {"content_digest": pause.content_digest, "voted_at": timezone.now(), "via": Via.PAGE}
+    talk = Pause.objects.get(pk=ids.parse("pse", states["talking"]["pause_id"]))
+    Vote.objects.create(pause=talk, action="approve", voter=people["ben"], seat=people["ben"], **facts)
+    anchors.drop_due(now=timezone.now())
+    waitgate.create_checkpoint("outer", "node", {}, {}, "blocked", by=people["ana"])
+    waitgate.ingest_resume_event("outer", {"x": 1}, {}, node_id="later", by=people["ana"])  # early
+    world = World(people, states, shared)
     for role in ROLES:
         world.clients[role.name] = make_client(world, role)
     User.objects.filter(username="ida").update(is_active=False)
     return world
+
+
+def endpoint_of(people: dict[str, User], team: Group) -> Endpoint:
+    """A webhook of the team, which Ana and Ben look after."""
+    for name in ("ana", "ben"):
+        people[name].user_permissions.add(Permission.objects.get(codename="change_endpoint"))
+    return Endpoint.objects.create(channel="webhook", team=team, target="https://example.org/", secrets=[])
+
+
+def delivery_of(pause: Pause, to: User) -> Delivery:
+    now = timezone.now()
+    return Delivery.objects.create(pause=pause, occasion="asked", channel="email", place="x", recipient=to, next_at=now, made_at=now)
+
+
+def delegation_of(people: dict[str, User]) -> Delegation:
+    now = timezone.now()
+    return Delegation.objects.create(
+        from_user=people["ana"], to_user=people["ben"], starts_at=now, ends_at=now + dt.timedelta(days=1), created_by=people["ana"]
+    )
 
 
 def make_people() -> dict[str, User]:
@@ -170,7 +207,7 @@ def answered(people: dict[str, User], team: Group) -> WorkOrder:
 
 def erased(people: dict[str, User], team: Group) -> dict[str, str]:
     order = answered(people, team)
-    gone = ids_of(order)
+    gone = {name: shown for name, shown in ids_of(order).items() if name != "decision_id"}  # of a decision a receipt stays
     erasure.erase(order.thread_id, by="root", reason="asked for")
     return gone
 
@@ -204,8 +241,10 @@ def ids_of(made: Thread | WorkOrder | Pause | dict[str, str]) -> dict[str, str]:
         found: dict[str, str] = {"thread_id": made.run.thread.shown_id, "run_id": made.run.shown_id}
         return {**found, "pause_id": made.shown_id, "checkpoint_id": made.checkpoint.shown_id}
     pause = Pause.objects.filter(run__thread=made.thread_id).order_by("id").last()
+    decision = Decision.objects.filter(pause__run__thread=made.thread_id).order_by("position").first()
     found = {"order_id": made.shown_id, "thread_id": made.thread.shown_id, "run_id": made.latest_run.shown_id}
-    return {**found, "checkpoint_id": head_of(made).shown_id, **({"pause_id": pause.shown_id} if pause else {})}
+    found |= {"checkpoint_id": head_of(made).shown_id, **({"pause_id": pause.shown_id} if pause else {})}
+    return {**found, **({"decision_id": decision.shown_id} if decision else {})}
 
 
 def load_templates() -> None:
