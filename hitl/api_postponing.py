@@ -37,7 +37,7 @@ class PauseExtend(APIView):
         data.is_valid(raise_exception=True)
         postponing.extend(pause_id, by=user_of(request), **data.validated_data)
         shown = Pause.objects.shown().prefetch_related("decisions__decided_by").get(pk=pause_id)
-        return Response(PauseOut(shown, context={"whole": True}).data)
+        return Response(PauseOut(shown, context={"whole": True, "by": user_of(request)}).data)
 
 
 class SnoozeIn(serializers.Serializer[Any]):

@@ -13,6 +13,7 @@ from django.utils import timezone
 from checkpoints.models import Event
 from hitl import deadlines, invariants, postponing, services
 from hitl.models import Decision, Via
+from hitl.outbound import planning
 from hitl.tasks import fire_deadlines
 from runs import definitions, due, threads
 from runs import services as runs
@@ -89,6 +90,7 @@ def test_a_calendar_that_is_gone_makes_no_early_deadline(asked, settings):
 
 
 def broken(now=None):
+    planning.announce()
     return {result.invariant.code for result in invariants.check(now=now or timezone.now(), deep=True) if result.count}
 
 

@@ -380,7 +380,7 @@ def test_a_run_at_work_is_cancelled_after_being_asked(page, say, thread):
     assert Run.objects.get().status == "cancelled"
     response = page.post(url(thread, "cancel"))
     assert response.status_code == 409
-    assert "has ended" in text(response)
+    assert "Cancelled already by ana" in text(response)
 
 
 def test_cancel_on_a_waiting_threads_card_is_a_decision(page, waiting):

@@ -32,7 +32,7 @@ SOCKETS = {
 """Address → whether it speaks of one thread; None is every other address."""
 STREAMS = {"api/v1/work-orders/<wo:order_id>/logs/stream", "api/v1/threads/<thr:thread_id>/stream", "api/v1/runs/<run:run_id>/stream"}
 READING = {"ThreadConsumer", "RunConsumer", "InboxConsumer"}
-"""Consumers that read what a client sends, all by `LiveConsumer.receive`; who may answer by it is tried in tests/hitl/test_socket_answers.py.
+"""Consumers that read what a client sends, by `LiveConsumer.receive`; who may answer by it is tried in tests/hitl/test_socket_answers.py.
 What is sent here is nothing that they take, so it changes nothing."""
 SENT = [
     "nonsense",
