@@ -9,21 +9,31 @@ from __future__ import annotations
 import logging
 import re
 from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING
 
-from apprise import Apprise, AppriseAsset, NotifyBase, NotifyFormat, PersistentStoreMode
 from django.conf import settings
 
 from hitl.outbound.addresses import AddressRefused, CannotReach, allowed_host, reachable
+
+if TYPE_CHECKING:
+    from apprise import AppriseAsset, NotifyBase
 
 VENDORS = {"workflow": ("*.logic.azure.com", "*.powerplatform.com"), "workflows": ("*.logic.azure.com", "*.powerplatform.com")}
 """Services that take a host, but only of these names: Microsoft Teams."""
 LONGEST = 2_000
 
-_asset = AppriseAsset(
-    app_id="Waystation", app_desc="Waystation", app_url="", async_mode=False, secure_logging=True, http_redirects=False,
-    storage_mode=PersistentStoreMode.MEMORY,
-)  # fmt: skip
 logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its lines may hold parts of an address
+
+
+@cache
+def _asset() -> AppriseAsset:
+    from apprise import AppriseAsset, PersistentStoreMode  # here and below: its import takes a third of a second
+
+    return AppriseAsset(
+        app_id="Waystation", app_desc="Waystation", app_url="", async_mode=False, secure_logging=True, http_redirects=False,
+        storage_mode=PersistentStoreMode.MEMORY,
+    )  # fmt: skip
 
 
 def service_of(url: str) -> str:
@@ -33,6 +43,8 @@ def service_of(url: str) -> str:
 
 def check(url: str) -> NotifyBase:
     """The service behind an address; raises AddressRefused, and CannotReach where its host cannot be found."""
+    from apprise import Apprise, NotifyBase
+
     scheme = service_of(url)
     if len(url) > LONGEST or re.search(r"[\x00-\x20\x7f]", url):
         raise AddressRefused("Write one address, such as slack://…, without spaces.")
@@ -43,7 +55,7 @@ def check(url: str) -> NotifyBase:
         raise AddressRefused(
             f"Write the address as service://…, of one of: {known}. Operators may allow others (WAYSTATION_CHAT_SERVICES)."
         )
-    service = Apprise.instantiate(url, asset=_asset, suppress_exceptions=True)
+    service = Apprise.instantiate(url, asset=_asset(), suppress_exceptions=True)
     if not isinstance(service, NotifyBase):
         raise AddressRefused(f"This is no complete address for {scheme}.")
     _check_host(service, scheme)
@@ -63,6 +75,8 @@ def _check_host(service: NotifyBase, scheme: str) -> None:
 
 def send(url: str, *, title: str, text: str) -> None:
     """Say something there; raises AddressRefused, and CannotReach where it was not taken."""
+    from apprise import NotifyFormat
+
     service = check(url)
     if not service.notify(body=text, title=title, body_format=NotifyFormat.TEXT):
         raise CannotReach(f"{service_of(url)} did not take the message.")

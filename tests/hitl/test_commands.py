@@ -148,7 +148,7 @@ def test_the_second_answer_is_told_who_won(paused, ana, action):
     workorder("approve", paused.shown_id)
     drive(paused)
     workorder("cancel", paused.shown_id)
-    with pytest.raises(CommandError, match=r"Already cancelled by Ana Ruiz|ended already"):
+    with pytest.raises(CommandError, match=r"Already cancelled by Ana Ruiz|Cancelled already by Ana Ruiz"):
         workorder(action, paused.shown_id)
 
 

@@ -195,7 +195,8 @@ def test_a_link_to_an_earlier_revision_says_that_the_content_changed(easy, ana):
 
 
 def test_a_question_that_was_closed_without_an_answer_says_so(easy):
-    Pause.objects.update(status="expired", closed_at=timezone.now())
+    now = timezone.now()
+    Pause.objects.update(status="expired", closed_at=now, deadline_at=now, extendable_until=now)
     response = browser().get(link_of("ben"))
     assert (response.status_code, "(expired)" in response.content.decode()) == (410, True)
 
