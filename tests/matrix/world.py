@@ -120,8 +120,8 @@ def build() -> World:
         "delegation_id": str(delegation_of(people).pk),
     }
     facts = {"content_digest": pause.content_digest, "voted_at": timezone.now(), "via": Via.PAGE}
-    talk = Pause.objects.get(pk=ids.parse("pse", states["talking"]["pause_id"]))
-    Vote.objects.create(pause=talk, action="approve", voter=people["ben"], seat=people["ben"], **facts)
+    done = Pause.objects.get(pk=ids.parse("pse", states["completed"]["pause_id"]))
+    Vote.objects.create(pause=done, action="approve", voter=people["ben"], seat=people["ben"], **facts)
     anchors.drop_due(now=timezone.now())
     waitgate.create_checkpoint("outer", "node", {}, {}, "blocked", by=people["ana"])
     waitgate.ingest_resume_event("outer", {"x": 1}, {}, node_id="later", by=people["ana"])  # early

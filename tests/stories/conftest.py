@@ -61,7 +61,7 @@ def make_slow_stack(folder: Path, name: str) -> SlowStack:
     return slow
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """PostgreSQL, Redis, Daphne, one Celery worker process with two children, beat."""
     stack = make_stack(tmp_path_factory.mktemp("stories"), "stories")
@@ -75,7 +75,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         stack.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def token(stack: Stack) -> Callable[[str], str]:
     """A user's API token, made as an operator makes it."""
     made: dict[str, str] = {}
