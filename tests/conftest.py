@@ -32,9 +32,12 @@ from tests.mailing import receiver as receiver
 ledger.let_flush()
 
 
+LONG = {"test_crash_points.py", "test_frequency.py", "test_crash_children.py", "test_model_parallel.py", "test_model.py", "test_codec.py"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What does not use the database need not run on each of them. Stories come first: a long file at the end leaves workers idle."""
-    items.sort(key=lambda item: item.get_closest_marker("stack") is None)
+    """What does not use the database need not run on each of them. Stories and long files come first: at the end they leave workers idle."""
+    items.sort(key=lambda item: (item.get_closest_marker("stack") is None, item.path.name not in LONG))
     for item in items:
         uses = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
         if not uses and item.get_closest_marker("django_db") is None:
