@@ -36,7 +36,7 @@ LONG = {"test_crash_points.py", "test_frequency.py", "test_crash_children.py", "
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What does not use the database need not run on each of them. Stories and long files come first: at the end they leave workers idle."""
+    """What does not use the database need not run on each of them. Stories and long files come first: last, they leave workers idle."""
     items.sort(key=lambda item: (item.get_closest_marker("stack") is None, item.path.name not in LONG))
     for item in items:
         uses = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
