@@ -5,14 +5,13 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from checkpoints.models import Event, Thread
 from runs import definitions, keeping
 from tests.conftest import drive
 from tests.databases import file_database as file_database
-from tests.hitl.test_sockets import bearer, receive, socket
+from tests.hitl.test_sockets import bearer, elsewhere, receive, socket
 from tests.hitl.test_streams import stream
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
@@ -29,10 +28,9 @@ def order(make_order):
     return order
 
 
-@sync_to_async
-def known(user):
+async def known(user):
     """A token's header, and the last number that is gone."""
-    return bearer(user), Thread.objects.get().first_seq - 1
+    return await elsewhere(lambda: (bearer(user), Thread.objects.get().first_seq - 1))
 
 
 @pytest.mark.parametrize("after", [0, 2])
