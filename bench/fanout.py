@@ -29,7 +29,7 @@ from hitl.models import ApiToken
 from runs import threads
 from tests.stack import ROOT, Stack
 
-EVENTS, EVERY = 20, 0.4
+EVENTS, EVERY = 20, 0.4  # one after the other, so that no wait holds that of the event before
 REDIS_BAR, KIB_BAR, CONNECTIONS_BAR = 7.0, 50.0, 10
 PATHS = {"ws": "/ws/threads/{}/stream", "sse": "/api/v1/threads/{}/stream", "redis": "{}"}
 

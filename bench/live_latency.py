@@ -21,7 +21,7 @@ from runs import threads
 from tests.stack import Stack
 from tests.stories.conftest import CHROMIUM
 
-WARM, EVENTS, EVERY = 10, 200, 0.05
+WARM, EVENTS, EVERY = 10, 200, 0.05  # seconds apart: each is seen before the next is sent
 FOLLOW = """async ({ thread }) => {
   const { openStream } = await import("/static/js/run-stream.js");
   window.heard = {};

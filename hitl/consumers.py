@@ -99,6 +99,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         return True
 
     async def pump(self) -> None:
+        """Send until there is nothing more to come."""
         raise NotImplementedError
 
     async def _minded(self, work: Coroutine[Any, Any, None]) -> None:
@@ -147,6 +148,7 @@ class SubjectConsumer(LiveConsumer):
     subject: Subject
 
     def find(self, user: User) -> Subject | None:
+        """What the address names, where this person sees it. In a database thread."""
         raise NotImplementedError
 
     def enter(self, caller: Caller) -> None:
@@ -164,7 +166,7 @@ class SubjectConsumer(LiveConsumer):
         return self.subject.is_visible(caller.user)
 
     async def pump(self) -> None:
-        async with aclosing(following.pages(self.subject, self.seq)) as pages:  # type: ignore[type-var]  # an async generator
+        async with aclosing(following.pages(self.subject, self.seq)) as pages:  # type: ignore[type-var]  # a generator, typed as an iterator
             async for page in pages:
                 for told in page.told:
                     await self.send(text_data=told.text)
@@ -186,7 +188,7 @@ class InboxConsumer(LiveConsumer):
     """Sends how many questions wait for this person, now and whenever other ones do."""
 
     async def pump(self) -> None:
-        async with aclosing(hub().waiting(self.user)) as counts:  # type: ignore[type-var]  # an async generator
+        async with aclosing(hub().waiting(self.user)) as counts:  # type: ignore[type-var]  # as above
             async for count in counts:
                 await self.send(text_data=json.dumps({"type": "inbox", "waiting": count}))
 

@@ -1,0 +1,159 @@
+"""What work is made of, as operators write it down: kinds of steps, templates, the definitions they are frozen to, repositories."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from checkpoints import ids
+from checkpoints.models import JsonTextField
+from runs.frequency import HOW_LONG, PROMISES, WHEN, Frequency
+from runs.workflows import calls, sequence
+
+
+class StepTemplate(models.Model):
+    """A versioned kind of step: which function runs, and with what configuration. An edit makes a new version."""
+
+    slug = models.SlugField(max_length=80)
+    version = models.PositiveIntegerField(default=1)
+    title = models.CharField(max_length=120)
+    function = models.CharField(max_length=120, help_text="The registered step function, e.g. repo_tidy.plan.")
+    config = models.JSONField(default=dict, blank=True)
+    sub_steps = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="Ordered steps that the step's child runs take, as in a template. Then the function is flow.sub_steps.",
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["slug", "version"], name="step_template_version_once"),  # also: latest by slug
+            models.CheckConstraint(condition=Q(version__gte=1), name="step_template_version_from_one"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.slug} v{self.version}"
+
+
+class TemplateQuerySet(models.QuerySet["Template"]):
+    def current(self) -> TemplateQuerySet:
+        """The newest version of each slug."""
+        newest = Template.objects.filter(slug=models.OuterRef("slug")).order_by("-version").values("version")[:1]
+        return self.filter(version=models.Subquery(newest))
+
+
+class Template(models.Model):
+    """A versioned recipe: ordered steps, and where a person is asked. An edit makes a new version; a work order freezes one."""
+
+    slug = models.SlugField(max_length=80)
+    version = models.PositiveIntegerField(default=1)
+    title = models.CharField(max_length=120)
+    description = models.TextField(blank=True)
+    steps = models.JSONField(
+        help_text="Ordered: step_type, step_template_slug, pause_after, pause_phase; if wanted name, revise_to, choices, max_revisions."
+    )
+    input_schema = models.JSONField(default=dict, blank=True, help_text="JSON Schema 2020-12 of a work order's input.")
+    reducers = models.JSONField(
+        default=dict, blank=True, help_text="State key → replace, append, merge, add, upsert_by_id or ephemeral; others are replaced."
+    )
+    needs_repository = models.BooleanField(default=True)
+    frequency = models.CharField(max_length=8, choices=Frequency, default=Frequency.STEP, help_text=WHEN)
+    retention = models.JSONField(default=dict, blank=True, help_text=HOW_LONG)
+    size_budget = models.BigIntegerField(null=True, blank=True, help_text="Bytes that one run may write; empty for WAYSTATION_RUN_BYTES.")
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = TemplateQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["slug", "version"], name="template_version_once"),  # also: latest by slug
+            models.CheckConstraint(condition=Q(version__gte=1), name="template_version_from_one"),
+            models.CheckConstraint(condition=Q(size_budget__isnull=True) | Q(size_budget__gte=1), name="template_budget_from_one"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.slug} v{self.version}"
+
+    @property
+    def frequency_promise(self) -> str:
+        """What holds of its runs' steps."""
+        return PROMISES[self.frequency]
+
+
+OWN_REDUCERS = {"decided": "merge", "decided_content": "merge", "gathered": "merge", calls.DECISIONS: "merge"}
+"""Of the keys that the engine itself writes: what child runs decided at the same time joins."""
+
+
+class Definition(models.Model):
+    """A template with its step templates filled in, frozen under the digest of its content. Never changed."""
+
+    digest = models.CharField(primary_key=True, max_length=64)
+    template_slug = models.CharField(max_length=80)
+    template_version = models.PositiveIntegerField()
+    content = JsonTextField(help_text='{"steps": [FrozenStep]}')
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"{self.template_slug} v{self.template_version}"
+
+    @classmethod
+    def known(cls, digest: str) -> Definition:
+        """The definition of that digest, read once per process: its content never changes."""
+        return _definition(digest)
+
+    @property
+    def reducers(self) -> dict[str, str]:
+        """State key → name of its reducer; keys not named are replaced."""
+        rules: dict[str, str] = self.content.get("reducers", {})
+        return {**OWN_REDUCERS, **rules}
+
+    @property
+    def frequency(self) -> Frequency:
+        return Frequency(self.content.get("frequency", Frequency.STEP))
+
+    @property
+    def frequency_promise(self) -> str:
+        return PROMISES[self.frequency]
+
+    @property
+    def size_budget(self) -> int:
+        """Bytes that one run may write; 0 for any number."""
+        return int(self.content.get("size_budget") or settings.WAYSTATION_RUN_BYTES)
+
+    @property
+    def steps(self) -> list[sequence.FrozenStep]:
+        steps: list[sequence.FrozenStep] = self.content["steps"]
+        return steps
+
+
+@lru_cache(maxsize=256)
+def _definition(digest: str) -> Definition:
+    return Definition.objects.get(pk=digest)
+
+
+class Repository(ids.Shown, models.Model):
+    """What operators settled about a repository: its own check command, and whether orders on it follow templates."""
+
+    PREFIX = "repo"
+
+    id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    name = models.CharField(max_length=120)
+    url = models.CharField(max_length=500, help_text="A local path inside the allowed folders, or a remote URL of an allowed host.")
+    check_command = models.JSONField(
+        default=list, blank=True, help_text='An argument list such as ["python", "-m", "pytest", "-q"]; never a shell string.'
+    )
+    author = models.CharField(max_length=200, blank=True, help_text="Author of commits, Name <mail>; empty for Waystation's own.")
+    use_template_execution = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name_plural = "repositories"
+        constraints = [models.UniqueConstraint(fields=["url"], name="repository_url_once")]
+
+    def __str__(self) -> str:
+        return self.name
