@@ -8,6 +8,7 @@ import re
 import pytest
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import escape
 
 from checkpoints.models import Checkpoint, Thread
 from hitl.models import Decision
@@ -16,6 +17,7 @@ from runs import definitions
 from runs import threads as turns
 from runs.engine.advance import advance
 from runs.engine.interruptions import SUSPENDED
+from runs.frequency import PROMISES
 from runs.models import Pause, Run
 from runs.threads import Turn
 from runs.workflows.base import Child, Gather, Go
@@ -142,6 +144,12 @@ def test_a_page_that_is_made_while_the_run_ends_does_not_say_complete_above_what
     shown = pages.page_of(before, by=ana)
     assert shown["status"] == "completed"
     assert [one["content"] for one in shown["said"]][-1] == "step3 heard 2"
+
+
+def test_the_page_says_what_holds_of_its_runs_steps(say, thread, page):
+    """S0-65: as the page of a work order does; nothing before there is a run."""
+    assert escape(PROMISES["step"]) not in text(page.get(url(thread)))
+    assert escape(PROMISES["step"]) in text(say("Hello", template="talk"))
 
 
 def test_the_next_message_begins_the_next_run_and_the_runs_are_listed_newest_first(say, thread):
