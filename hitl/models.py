@@ -77,6 +77,12 @@ class Erasure(ids.Shown, models.Model):
         return codec.digest(codec.encode({**told, "thread": self.thread_id.hex, "erased_at": _utc(self.erased_at)}))
 
 
+class DecisionQuerySet(models.QuerySet["Decision"]):
+    def answer_to(self, pause: Pause) -> Decision | None:
+        """What a question was answered with, also where that was taken back; None where nobody has answered."""
+        return self.select_related("decided_by", "on_behalf_of").filter(pause=pause, undoes=None).first()
+
+
 UNDO = "undo"
 """The action of a decision that takes another one back."""
 
@@ -116,6 +122,8 @@ class Decision(ids.Shown, models.Model):
     position = models.PositiveBigIntegerField(help_text="From 1, without a gap.")
     previous = models.CharField(max_length=64, blank=True)
     digest = models.CharField(max_length=64)
+
+    objects = DecisionQuerySet.as_manager()
 
     class Meta:
         constraints = [

@@ -13,13 +13,12 @@ from django.utils.formats import date_format
 
 from checkpoints import codec, live, log
 from checkpoints.models import EventKind
-from hitl import policy
+from hitl import policy, sight
 from hitl.deadlines import unchanged
-from hitl.models import Decision, Snooze
-from hitl.services import AlreadyAnswered, NotFound
+from hitl.models import Snooze
+from hitl.services import NotFound, check_open
 from runs import due
 from runs.models import Pause, PauseQuerySet
-from runs.states import PauseStatus
 
 MAX_REASON = 2_000
 LONGEST_SNOOZE = dt.timedelta(days=366)
@@ -111,7 +110,7 @@ def extend(pause_id: uuid.UUID, *, by: User, until: dt.datetime, reason: str) ->
 def _extend(pause: Pause, *, by: User, until: dt.datetime, reason: str) -> Pause:
     before = pause.deadline_at
     if not unchanged(pause).update(deadline_at=until, next_at=due.next_at({**pause.timing, "deadline_at": until})):
-        _check_open(Pause.objects.get(pk=pause.pk))
+        check_open(Pause.objects.get(pk=pause.pk))
         raise DeadlineMoved("The deadline was moved, or further people were asked, just now. Look again; nothing was changed.")
     pause.refresh_from_db(fields=["deadline_at", "next_at"])
     told = {"by": by.get_full_name() or by.get_username(), "reason": reason, "deadline_at": until.isoformat()}
@@ -135,22 +134,17 @@ def naps(pause: Pause, *, now: dt.datetime) -> list[dt.timedelta]:
 
 
 def may_answer(pause: Pause, user: User) -> bool:
-    return user.is_superuser or policy.answerers(pause).filter(pk=user.pk).exists()
+    return bool(policy.Standing(pause, user).seats)
 
 
 def _find_open(pause_id: uuid.UUID, by: User) -> Pause:
-    pause = Pause.objects.visible_to(by).answerable().filter(pk=pause_id).first()
+    pause = sight.pause(Pause.objects.answerable(), pause_id, by=by)
     if pause is None:
         raise NotFound("There is no such question.")
-    _check_open(pause)
+    check_open(pause)
     if not may_answer(pause, by):
         raise NotAnswerer("Only who may answer this question may do that.")
     return pause
-
-
-def _check_open(pause: Pause) -> None:
-    if pause.status != PauseStatus.OPEN:
-        raise AlreadyAnswered(pause, Decision.objects.select_related("decided_by").filter(pause=pause).first())
 
 
 def told(at: dt.datetime) -> str:

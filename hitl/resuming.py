@@ -121,7 +121,7 @@ def _give(pause: Pause, event: ResumeEvent, run: Run, wait: Wait | None, *, by: 
 
 
 def _late(pause: Pause, event: ResumeEvent, run: Run, wait: Wait | None, *, by: User) -> Ingested:
-    decision = Decision.objects.select_related("decided_by", "on_behalf_of").filter(pause=pause, undoes=None).first()
+    decision = Decision.objects.answer_to(pause)
     if decision is None or not same(decision, pause, event, by):
         raise AlreadyAnswered(pause, decision)
     return Ingested(run=run, wait=wait, decision=decision, duplicate=True)

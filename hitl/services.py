@@ -158,13 +158,13 @@ def _decide(pause: Pause, answer: voting.Answer, standing: Standing) -> Decision
     except PauseClosed as lost:
         pause.refresh_from_db()
         Standing(pause, standing.by).check_claim()  # still open, but claimed at this very moment
-        raise AlreadyAnswered(pause, _decision_of(pause)) from lost
+        raise AlreadyAnswered(pause, Decision.objects.answer_to(pause)) from lost
 
 
 def check_open(pause: Pause) -> None:
     """Raise AlreadyAnswered where a question is closed."""
     if pause.status != PauseStatus.OPEN:
-        raise AlreadyAnswered(pause, _decision_of(pause))
+        raise AlreadyAnswered(pause, Decision.objects.answer_to(pause))
 
 
 def _check(pause: Pause, action: str, feedback: str) -> None:
@@ -428,7 +428,7 @@ def _ended_before(run: Run, ended: RunEnded) -> RunEnded:
 def answered_before(pauses: PauseQuerySet) -> AlreadyAnswered | None:
     """What is said to who answers the latest of these questions too late; None where that is still open, or its run was cancelled."""
     last = pauses.shown().order_by("-id").first()
-    decision = _decision_of(last) if last is not None else None
+    decision = Decision.objects.answer_to(last) if last is not None else None
     over = last is not None and (decision is not None or last.status == PauseStatus.EXPIRED)
     return AlreadyAnswered(last, decision) if last is not None and over else None
 
@@ -475,10 +475,6 @@ def open_pauses(order: WorkOrder) -> list[Pause]:
 def open_pause(order: WorkOrder) -> Pause | None:
     """The oldest open question of a work order."""
     return next(iter(open_pauses(order)), None)
-
-
-def _decision_of(pause: Pause) -> Decision | None:
-    return Decision.objects.select_related("decided_by", "on_behalf_of").filter(pause=pause, undoes=None).first()
 
 
 def _who_won(pause: Pause, decision: Decision | None) -> str:

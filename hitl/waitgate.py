@@ -145,7 +145,7 @@ def standing(run: Run, wait: Wait | None) -> Standing:
     head = Checkpoint.objects.filter(run_id=run.pk, graph=None).order_by("-id").first()
     pauses = Pause.objects.filter(run=run).select_related("run__thread").order_by("-id")
     pause = (pauses.filter(status=PauseStatus.OPEN).first() if run.status == PAUSED else None) or pauses.first()
-    decision = Decision.objects.select_related("decided_by").filter(pause=pause).first() if pause else None
+    decision = Decision.objects.answer_to(pause) if pause else None
     state = dict(store.load(head)) if head else {}
     if wait is not None:
         state = {key: value for key, value in state.items() if key not in waits.ENGINES}

@@ -183,6 +183,8 @@ def _checked(asked: Asked) -> waits.Question:
         raise WaitInvalid({f"required_inputs.{error.field}".rstrip("."): [error.words]}) from error
     except review.ReviewInvalid as error:
         raise WaitInvalid({f"review.{error.field}".rstrip("."): [str(error)]}) from error
+    if rules.get("undo"):  # the other engine goes on as soon as it is told
+        raise WaitInvalid({"review.undo": ["An answer to another engine is not taken back; leave it out."]})
     if taken := sorted(set(asked.state) & set(ENGINES)):
         raise WaitInvalid({"state": [f"{', '.join(taken)}: these names are the engine's own here. Put them one level deeper."]})
     if asked.callback_url and not asked.callback_url.startswith(("https://", "http://")):

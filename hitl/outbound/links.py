@@ -112,7 +112,7 @@ def standing(link: Link, *, visitor: User | None, now: dt.datetime) -> Standing 
 
 def _closed(link: Link) -> Standing:
     pause = link.pause
-    decision = Decision.objects.select_related("decided_by", "on_behalf_of").filter(pause=pause, undoes=None).first()
+    decision = Decision.objects.answer_to(pause)
     newer = Pause.objects.open().filter(run__thread=pause.run.thread_id, step=pause.step, revision__gt=pause.revision).first()
     if decision is not None and decision.action == REVISE and newer is not None:
         return _changed(newer)

@@ -89,7 +89,7 @@ def title_of(pause: Pause) -> str:
 
 
 def outcome_of(pause: Pause) -> str:
-    decision = Decision.objects.select_related("decided_by", "on_behalf_of", "pause").filter(pause=pause, undoes=None).first()
+    decision = Decision.objects.answer_to(pause)
     if decision is None:
         return f"The question was closed: {pause.get_status_display().lower()}."
     return links.outcome(decision)
@@ -136,7 +136,7 @@ def payload_of(delivery: Delivery) -> dict[str, Any]:
 
 def _decided(pause: Pause, *, whole: bool) -> dict[str, Any] | None:
     """The answer; `whole` with its words and data, for who waits for them."""
-    decision = Decision.objects.select_related("decided_by", "on_behalf_of").filter(pause=pause, undoes=None).first()
+    decision = Decision.objects.answer_to(pause)
     if decision is None:
         return None
     told = {

@@ -95,7 +95,7 @@ def _tell_the_end(pause: Pause) -> None:
     asking = Delivery.objects.filter(pause=pause, occasion__in=ASKING)
     asking.filter(status=DeliveryStatus.QUEUED).update(status=DeliveryStatus.CANCELLED)
     occasion = ENDS[PauseStatus(pause.status)]
-    decision = Decision.objects.filter(pause=pause, undoes=None).first()
+    decision = Decision.objects.answer_to(pause)
     by = None if decision is None else decision.decided_by_id
     rows: dict[str, Delivery] = {}
     for told in asking.filter(status__in=[DeliveryStatus.SENT, DeliveryStatus.SENDING]).select_related("endpoint").order_by("id"):

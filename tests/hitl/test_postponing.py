@@ -91,6 +91,23 @@ def test_who_may_not_answer_may_not_move_it_nor_hide_it(order, ana, zoe, api):
     assert pause_of(order).deadline_at == at(pause, 4)
 
 
+def test_a_reviewer_who_takes_no_part_moves_it_and_hides_it_too(asked, zoe, api):
+    """F4, C20: who may answer may ask for more time, whichever way they came to be asked."""
+    order = asked(deadline=FOUR, reviewers={"users": ["zoe"]})
+    pause = pause_of(order)
+    assert move(zoe, pause, at(pause, 7)).status_code == 302
+    until = {"until": at(pause, 1).isoformat()}
+    assert api(zoe).post(f"/api/v1/pauses/{pause.shown_id}/snooze", until, format="json").status_code == 200
+    assert (pause_of(order).deadline_at, postponing.inbox(zoe).count()) == (at(pause, 7), 0)
+
+
+def test_a_superuser_whom_the_rules_do_not_name_moves_nothing(order, admin_user):
+    """F4: the rules bind superusers for this too."""
+    pause = pause_of(order)
+    assert move(admin_user, pause, at(pause, 7)).status_code == 403
+    assert pause_of(order).deadline_at == pause.deadline_at
+
+
 def test_what_is_over_is_not_moved(order, ben, api):
     """F8: the loser is told what happened."""
     pause = pause_of(order)

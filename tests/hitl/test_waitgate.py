@@ -246,6 +246,7 @@ def test_what_cannot_be_told_decides_nothing(engine, event, status, code):
         ({"deadline": "soon"}, "review.deadline.after"),
         ({"deadline": {"after": "P1D", "outcome": "escalate"}}, "review.deadline.outcome"),
         ({"review": {"nonsense": 1}}, "review"),
+        ({"review": {"undo": 60}}, "review.undo"),
         ({"run_id": "wait"}, "run_id"),
         ({"run_id": "a/b"}, "run_id"),
         ({"run_id": ids.show("run", ids.new())}, "run_id"),
