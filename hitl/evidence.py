@@ -14,8 +14,8 @@ from hitl.models import Decision
 from runs.models import Pause
 
 SHOWN = (
-    "step", "phase", "question", "content", "facts", "effects", "content_digest", "revision", "max_revisions", "ways", "labels",
-    "required_inputs", "known", "bare", "attempts", "refined", "review",
+    "step", "phase", "kind", "question", "content", "facts", "effects", "content_digest", "revision", "max_revisions", "ways", "labels",
+    "required_inputs", "known", "bare", "calls", "attempts", "refined", "review", "stage",
 )  # fmt: skip
 """Columns of a pause that its card shows, or that say what may be answered."""
 
@@ -39,6 +39,7 @@ def of(pause: Pause) -> dict[str, Any]:
         "template": str(run.frozen),
         "patch": pause.patch_digest or None,
         "opened_at": pause.opened_at.isoformat(),
+        "deadline_at": pause.deadline_at.isoformat() if pause.deadline_at else None,
         "leads_to": {way: titles.get(to, "") for way, to in pause.ways.items()},
     }
 

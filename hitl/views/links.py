@@ -12,11 +12,11 @@ from django.views.decorators.http import require_http_methods
 
 from checkpoints import sealing, store
 from hitl import policy, services, sight
+from hitl.calls_form import form_of
 from hitl.forms import DecisionForm
 from hitl.models import Via
 from hitl.outbound import links
 from hitl.outbound_models import Link
-from hitl.schema_form import SchemaForm
 from hitl.views.common import place_of
 from runs.models import Pause
 from runs.workflows.sequence import CANCEL
@@ -50,7 +50,7 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
 def _answer(request: HttpRequest, found: Link) -> HttpResponse:
     """Take an answer as its recipient's. A box has to be ticked: a scanner that presses buttons ticks none."""
     pause, form = found.pause, DecisionForm(request.POST)
-    inputs = SchemaForm(pause.required_inputs, request.POST) if pause.required_inputs else None
+    inputs = form_of(pause, request.POST)
     if "change" in request.POST:
         return _form(request, found, 200, inputs=inputs)
     if not form.is_valid() or form.cleaned_data["action"] == CANCEL:
@@ -88,9 +88,7 @@ def _form(
     request: HttpRequest, found: Link, status: int, *, problem: str = "", errors: dict[str, list[str]] | None = None, **shown: Any
 ) -> HttpResponse:
     pause = found.pause
-    inputs = shown.pop("inputs", None)
-    if inputs is None and pause.required_inputs:
-        inputs = SchemaForm(pause.required_inputs, initial=pause.known) if pause.known else SchemaForm(pause.required_inputs)
+    inputs = shown.pop("inputs", None) or form_of(pause)
     if inputs is not None and errors:
         inputs.add_errors(
             {name.removeprefix("input").removeprefix("."): texts for name, texts in errors.items() if name.startswith("input")}

@@ -6,7 +6,10 @@ import datetime as dt
 import re
 
 import pytest
+from django.contrib.auth.models import User
 from django.core import mail
+from django.db.models import Value
+from django.db.models.functions import Concat
 from django.test import Client
 from django.utils import timezone
 
@@ -15,7 +18,11 @@ from hitl.models import Decision, Via
 from hitl.outbound import links, send_request
 from hitl.outbound_models import Delivery, Link
 from runs.models import Pause
-from tests.conftest import drive, pause_of
+from runs.workflows.base import Go
+from runs.workflows.calls import Call
+from runs.workflows.gate import ask_about_calls
+from tests.anything import order_that as order_that
+from tests.conftest import drive, fresh, pause_of
 from tests.databases import at_once, rows
 from tests.databases import file_database as file_database
 from tests.mailing import relay
@@ -269,3 +276,41 @@ def test_of_two_who_use_a_link_at_once_one_wins(file_database, make_order):
     path = link_of("ben")
     found = at_once(*[lambda: browser().post(path, YES).status_code for _ in range(4)])
     assert (sorted(found)[0], set(found) <= {200, 409, 410}, found.count(200), Decision.objects.count()) == (200, True, 1, 1)
+
+
+@pytest.fixture
+def calling(order_that, ana, ben):
+    """Ben is mailed about two calls, which may be decided from the link; of high risk where `risk` is given."""
+
+    def make(risk="normal"):
+        wanted = [Call(id="mail", tool="send_mail", arguments={"to": "x"}, risk=risk), Call(id="list", tool="list_files", arguments={})]
+        User.objects.update(email=Concat("username", Value("@example.org")))
+        order = drive(order_that(lambda state, context: ask_about_calls(state, context, calls=wanted) or Go()))
+        Pause.objects.update(review=LOW)
+        relay()
+        return order
+
+    return make
+
+
+def test_calls_are_decided_one_by_one_from_a_link(calling):
+    """S2-26: the same choices as on the card; what is left out leaves the question open."""
+    order = calling()
+    client, path = browser(), link_of("ben")
+    shown = client.get(path).content.decode()
+    names = re.findall(r'name="([^"]+)\.decision"', shown)
+    first, second = dict.fromkeys(names)
+    sent = {"action": "answer", "me": "yes", f"{first}.decision": "approve"}
+    assert client.post(path, sent).status_code == 422
+    sent |= {f"{second}.decision": "reject", f"{second}.reason": "no need"}
+    assert client.post(path, sent).status_code == 200
+    assert Decision.objects.get().via == "link"
+    assert {name: one["decision"] for name, one in Decision.objects.get().payload["calls"].items()} == {"mail": "approve", "list": "reject"}
+    assert fresh(order).status != "paused"
+
+
+def test_a_call_of_high_risk_is_not_decided_from_a_link(calling):
+    calling(risk="high")
+    shown = browser().get(link_of("ben")).content.decode()
+    assert "Log in to answer" in shown
+    assert ".decision" not in shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hitl import services
+from hitl import evidence, services
 from hitl.models import Decision, Via
 from runs import services as runs
 from runs import threads as turns
@@ -122,6 +122,18 @@ def test_the_digest_covers_the_calls(order_that):
     second = pause_of(drive(order_that(lambda state, context: ask_about_calls({}, context, calls=[other]))))
     assert first.content == second.content
     assert first.content_digest != second.content_digest
+
+
+def test_the_receipt_shows_the_calls_that_were_decided_on(waiting, ana, page):
+    """P11: what the reviewer saw of each is kept with the decision."""
+    services.decide(pause_of(waiting).pk, action="answer", by=ana, via=Via.PAGE, payload=ANSWER)
+    decision = Decision.objects.get()
+    kept = evidence.load(decision)
+    assert [(call["tool"], call["arguments"]) for call in kept["calls"]] == [(call.tool, dict(call.arguments)) for call in WANTED]
+    assert kept["kind"] == "tools"
+    shown = page.get(f"/decisions/{decision.shown_id}/").content.decode()
+    assert "drop_table" in shown
+    assert "cascade: True" in shown
 
 
 def test_a_step_that_asks_again_gets_nothing_from_the_answer_before(order_that, ana):
