@@ -49,6 +49,9 @@ def test_a_deadline_is_moved_with_a_reason_and_everybody_sees_who_and_why(order,
     assert (told["was"], told["deadline_at"]) == (at(pause, 4).isoformat(), at(pause, 7).isoformat())
     deadlines.fire_due(now=at(pause, 4))
     assert fresh(order).status == "paused"
+    shown = browser(ben).get(f"/work-orders/{order.shown_id}/").content.decode()
+    assert "moved the deadline to" in shown
+    assert "Reminded ben" in shown
     deadlines.fire_due(now=at(pause, 7))
     assert fresh(order).latest_run.status == "expired"
 
