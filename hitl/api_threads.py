@@ -167,8 +167,8 @@ class RunIn(serializers.Serializer[Any]):
     state = serializers.DictField(default=None, allow_null=True, help_text="The whole state: nothing is loaded or merged.")
     resume_from = serializers.CharField(default="", max_length=100, allow_blank=True, help_text="The step to begin with.")
     checkpoint_id = IdField("ckpt", default=None, allow_null=True, help_text="The checkpoint to go on from, instead of the latest.")
-    interrupt_before = serializers.ListField(child=serializers.CharField(max_length=100), default=list, max_length=50)
-    interrupt_after = serializers.ListField(child=serializers.CharField(max_length=100), default=list, max_length=50)
+    interrupt_before = serializers.ListField(child=serializers.CharField(max_length=500), default=list, max_length=50)
+    interrupt_after = serializers.ListField(child=serializers.CharField(max_length=500), default=list, max_length=50)
     reason = serializers.CharField(max_length=2_000, default="", allow_blank=True)
 
     def validate_input(self, value: Any) -> Any:

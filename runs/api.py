@@ -57,10 +57,16 @@ class WorkOrderIn(serializers.Serializer[Any]):
     )
 
     interrupt_before = serializers.ListField(
-        child=serializers.CharField(max_length=100), default=list, max_length=50, help_text="Steps before which this order asks."
+        child=serializers.CharField(max_length=500),
+        default=list,
+        max_length=50,
+        help_text="Steps before which this order asks; `step/sub-step` inside child runs.",
     )
     interrupt_after = serializers.ListField(
-        child=serializers.CharField(max_length=100), default=list, max_length=50, help_text="Steps after which this order asks."
+        child=serializers.CharField(max_length=500),
+        default=list,
+        max_length=50,
+        help_text="Steps after which this order asks; `step/sub-step` inside child runs.",
     )
 
     def validate_team(self, name: str | None) -> Group | None:

@@ -76,7 +76,8 @@ def submit(
     """Make a work order and start it.
 
     Args:
-        interrupt_before, interrupt_after: names of steps at which this run asks, whatever the template says.
+        interrupt_before, interrupt_after: names of steps at which this run asks, whatever the template says; `step/sub-step` for those
+            of its child runs.
 
     Raises:
         definitions.TemplateNotFound, InputInvalid, sources.BadSource, OrdersStopped: nothing was made; the message says what to change.
@@ -178,7 +179,7 @@ def _create(
         created_by=by,
     )
     for name in (*stops["interrupt_before"], *stops["interrupt_after"]):
-        if name not in {step["name"] for step in definition.steps}:
+        if name not in sequence.stops(definition.steps):
             raise InputInvalid({"interrupt": [f"The template has no step {name[:100]!r} to stop at."]})
     state = {**FIRST_STATE, **({attached.KEY: dict(brought)} if brought else {})}
     start = Start(state=state, next_step=definition.steps[0]["name"])

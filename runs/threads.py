@@ -21,7 +21,7 @@ from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, RETRIED, InputInvalid, check_input, check_words, take_up
 from runs.states import FAILED, LIVE
 from runs.tasks import nudge_on_commit
-from runs.workflows import attached, calls
+from runs.workflows import attached, calls, sequence
 
 OFFERED_FOR = dt.timedelta(minutes=30)
 """How long after its failure a run is offered to be resumed when new input comes (S0-77)."""
@@ -63,6 +63,7 @@ class Turn:
     """The checkpoint to go on from, instead of the latest."""
     interrupt_before: Sequence[str] = ()
     interrupt_after: Sequence[str] = ()
+    """Steps at which this run asks, whatever the template says; `step/sub-step` for those of its child runs."""
     reason: str = ""
 
     @property
@@ -247,8 +248,8 @@ def _check_template(template: Template, turn: Turn) -> None:
 
 
 def _check_stops(definition: Definition, turn: Turn) -> None:
-    known = {step["name"] for step in definition.steps}
-    named = {"interrupt_before": turn.interrupt_before, "interrupt_after": turn.interrupt_after}
-    for field, names in [*named.items(), ("resume_from", [turn.resume_from] if turn.resume_from else [])]:
+    steps, stops = {step["name"] for step in definition.steps}, sequence.stops(definition.steps)
+    named = [("interrupt_before", turn.interrupt_before, stops), ("interrupt_after", turn.interrupt_after, stops)]
+    for field, names, known in [*named, ("resume_from", [turn.resume_from] if turn.resume_from else [], steps)]:
         if unknown := sorted(set(names) - known):
             raise InputInvalid({field: [f"The template has no step {unknown[0][:100]!r}. It has {', '.join(sorted(known))}."]})

@@ -102,6 +102,8 @@ class _Made:
         run.thread, run.definition, run.work_order_id = self.thread, definition, above.work_order_id
         run.parent_id, run.depth, run.optional = above.pk, above.depth + 1, outcome.on_failure == "collect"
         run.started_by_id = above.started_by_id
+        run.interrupt_before = sequence.stops_within(above.interrupt_before, step["name"])
+        run.interrupt_after = sequence.stops_within(above.interrupt_after, step["name"])
         run.due_at, run.queue = timezone.now(), sequence.queue_of(definition.steps, begins.next_step)
         self.run = run
 

@@ -99,6 +99,19 @@ def named(steps: Sequence[FrozenStep], name: str) -> FrozenStep:
     raise UnknownName(f"the definition has no step {name!r}")
 
 
+def stops(steps: Sequence[FrozenStep]) -> set[str]:
+    """What `interrupt_before` and `interrupt_after` may name: steps, and as `step/sub-step` those that child runs take, at any depth."""
+    found = set()
+    for step in steps:
+        found |= {step["name"], *(f"{step['name']}/{inner}" for inner in stops(step.get("sub_steps", [])))}
+    return found
+
+
+def stops_within(names: Sequence[str], step: str) -> list[str]:
+    """Those of `names` that lie below `step`, as its child runs call them."""
+    return [name.removeprefix(f"{step}/") for name in names if name.startswith(f"{step}/")]
+
+
 def following(steps: Sequence[FrozenStep], name: str) -> str:
     """The name of the step after `name`; "" after the last."""
     names = [step["name"] for step in steps]

@@ -18,6 +18,7 @@ from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.models import Pause, Run, WorkOrder
+from runs.services import InputInvalid
 from runs.workflows.base import Child, Commit, Context, Gather, Go, Outcome, Report, State, StepFailed, step
 from tests import steps
 from tests.conftest import fresh, log_lines
@@ -53,7 +54,7 @@ ASKING = {"pause_after": True, "pause_phase": "awaiting_plan_approval"}
 def crew(make_order):
     """`crew([sub("a"), sub("b")], parallel=True, step={…})`: plans, gathers, finishes. All steps said what they did."""
 
-    def make(subs, *, step=None, function="", **config):
+    def make(subs, *, step=None, function="", order=None, **config):
         for one in subs:
             PLAYS.setdefault(one["name"], says(one["name"]))
         definitions.edit_step_template("test-play", title="Play", function="test.play", config={})
@@ -65,7 +66,7 @@ def crew(make_order):
         ]
         reducers = {"said": "append", "count": "add"}
         definitions.edit_template("crew", steps=listed, title="Crew", needs_repository=False, reducers=reducers)
-        return make_order("crew")
+        return make_order("crew", **(order or {}))
 
     PLAYS.clear()
     yield make
@@ -160,6 +161,27 @@ def test_children_pause_one_by_one_and_their_cards_name_the_order(crew, ana):
     assert order.status == "completed"
     assert state_of(order)["decided"] == {"one": "approve", "two": "approve"}
     assert state_of(order)["said"] == ["one", "one", "two", "three"]
+
+
+def test_an_order_may_be_stopped_before_and_after_single_sub_steps(crew, ana):
+    """S1-24: `step/sub-step` names them; the same name elsewhere is not meant."""
+    stops = {"interrupt_before": ["crew/two"], "interrupt_after": ["crew/one"]}
+    order = worked(crew([sub("one"), sub("two"), sub("finish")], parallel=True, order=stops))
+    assert {(pause.run.child_name, pause.phase) for pause in Pause.objects.open()} == {
+        ("one", "interrupted_after"),
+        ("two", "interrupted_before"),
+    }
+    assert [name for name, _ in steps.CALLS] == ["planning", "one", "finish"]
+    answer(asked("one"), ana)
+    answer(asked("two"), ana)
+    assert fresh(order).status == "completed"
+    assert [name for name, _ in steps.CALLS] == ["planning", "one", "finish", "two", "finish"]
+
+
+@pytest.mark.parametrize("name", ["one", "crew/nobody", "crew/one/deeper", "finish/one", "/one", "crew/"])
+def test_an_order_cannot_be_stopped_at_a_sub_step_that_is_none(crew, name):
+    with pytest.raises(InputInvalid, match="has no step"):
+        crew([sub("one")], order={"interrupt_before": [name]})
 
 
 def test_the_first_failure_cancels_the_others_and_fails_the_order(crew):
