@@ -19,8 +19,13 @@ from checkpoints import ids, store
 from checkpoints.models import Event
 from hitl.models import Decision
 from runs.models import Run, WorkOrder
-from runs.states import FailureCode
+from runs.states import FailureCode, PauseStatus
 from tests.stack import ROOT, Stack
+
+EXPIRY = "expire"
+"""Stands for the answer that nobody gave."""
+ENDS = {"cancel": "cancelled", EXPIRY: "expired"}
+"""Answer → what it makes of the run."""
 
 
 @dataclass
@@ -113,23 +118,22 @@ class Books:
         """The step ran once for each answer, the last of which let the run go on or ended it."""
         for loop, action in enumerate(self.answers(run, name), start=1):
             expected.results.append(f"{run.shown_id}/{name}/{loop}")
-            if action == "cancel":
-                expected.status = "cancelled"
+            expected.status = ENDS.get(action, expected.status)
 
     def answers(self, run: Run, name: str) -> list[str]:
         by_step: defaultdict[str, list[str]] = defaultdict(list)
         for pause in sorted(run.pauses.all(), key=lambda pause: pause.opened_at):
-            decisions = list(pause.decisions.all())
-            if len(decisions) != 1:
-                raise Broken(f"{pause.shown_id} has {len(decisions)} decisions")
-            by_step[pause.step].append(decisions[0].action)
+            actions = [decision.action for decision in pause.decisions.all()] + [EXPIRY] * (pause.status == PauseStatus.EXPIRED)
+            if len(actions) != 1:
+                raise Broken(f"{pause.shown_id} has the answers {actions}")
+            by_step[pause.step] += actions
         return by_step[name]
 
     def gather(self, run: Run, crew: dict[str, Run], members: dict[str, list[str]], expected: Expected) -> None:
         """The child runs did each what they had to; what the completed ones did joined, in the order in which they were named."""
         if set(crew) != set(members):
             raise Broken(f"has the child runs {sorted(crew)} instead of {sorted(members)}")
-        before, cancelled = list(expected.results), False
+        before, short = list(expected.results), False
         for name, steps in members.items():
             child, own = crew[name], Expected(list(before))
             for step in steps:
@@ -137,14 +141,14 @@ class Books:
                     self.ask(child, step, own)
                 elif own.status == "completed":
                     own.results.append(f"{child.shown_id}/{step}/1")
-            if cancelled and not child.optional and child.failure_code == FailureCode.CANCELLED_WITH_PARENT:
+            if short and not child.optional and child.failure_code == FailureCode.CANCELLED_WITH_PARENT:
                 own = Expected(list(before), "cancelled")
                 self.excused.add(f"{child.shown_id}/{steps[0]}/1")
             self.check_run(child, own)
-            cancelled |= own.status == "cancelled"
+            short |= own.status != "completed"
             if own.status == "completed":
                 expected.results += own.results[len(before) :]
-        if cancelled and orders.CREWS[len(members)] == "fail_fast":
+        if short and orders.CREWS[len(members)] == "fail_fast":
             expected.results, expected.status = before, "failed"
 
     def check_run(self, run: Run, expected: Expected) -> None:
@@ -164,7 +168,7 @@ class Books:
         kinds = Counter(kind for _, kind in events)
         if sum(kinds[kind] for kind in ("run_completed", "run_failed", "run_cancelled", "run_expired")) != 1:
             self.breach(run, f"ended {kinds}")
-        if kinds["approval_requested"] != kinds["approval_received"]:
+        if kinds["approval_requested"] != kinds["approval_received"] + kinds["run_expired"]:
             self.breach(run, f"asked and was answered {kinds}")
 
     # -- answers ---------------------------------------------------------------------------------------------------------------------
@@ -176,6 +180,7 @@ class Books:
             for decision in Decision.objects.select_related("decided_by").iterator(chunk_size=500)
         }
         verdicts: Counter[str] = Counter()
+        doors: Counter[str] = Counter()
         taken: Counter[str] = Counter()
         stumbles = 0
         for answer in heard:
@@ -183,6 +188,7 @@ class Books:
                 stumbles += 1
                 continue
             verdicts[answer.verdict] += 1
+            doors[answer.door] += 1
             found = recorded.get(answer.question.pause)
             if answer.verdict == "taken":
                 taken[answer.question.pause] += 1
@@ -195,6 +201,7 @@ class Books:
             "decisions": len(recorded),
             "by_door": dict(Counter(door for _, _, door in recorded.values())),
             "answers": dict(verdicts),
+            "answers_at": dict(doors),
             "errors_while_a_server_was_away": stumbles,
             "recorded_without_acknowledgement": len(recorded) - verdicts["taken"],
         }

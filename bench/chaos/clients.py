@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from http.cookies import SimpleCookie
 from urllib.parse import urlencode
 
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.sync.client import connect
+
 from tests.stack import ROOT, Stack
 
 PASSWORD = "a long password of the chaos run"
@@ -128,6 +131,28 @@ class PageClient(Client):
         return {409: "refused"}.get(status, str(status))
 
 
+class SocketClient(Client):
+    """Opens a socket for each answer, so that an outage is met in the middle of all of it."""
+
+    door = "socket"
+
+    def give(self, question: Question, action: str) -> str:
+        message = {"type": "decision", "id": question.pause, "pause_id": question.pause, "decision": action}
+        headers = {"Authorization": f"Bearer {self.token}"}
+        try:
+            with connect(f"ws://127.0.0.1:{self.stack.port}/ws/inbox", additional_headers=headers, open_timeout=30, proxy=None) as socket:
+                socket.send(json.dumps({**message, "feedback": "again", "revision": question.revision}))
+                reply = json.loads(socket.recv(timeout=30))
+                while reply.get("id") != question.pause:
+                    reply = json.loads(socket.recv(timeout=30))
+        except InvalidStatus as error:
+            return str(error.response.status_code)
+        except (ConnectionClosed, InvalidHandshake) as error:
+            raise ConnectionError(str(error)) from error
+        status = 201 if reply["type"] == "accepted" else reply["problem"]["status"]
+        return {201: "taken", 409: "refused"}.get(status, str(status))
+
+
 class ShellClient(Client):
     door = "command"
 
@@ -150,7 +175,7 @@ class ShellClient(Client):
 
 
 DOORS: tuple[type[Client], ...] = (
-    *(RestClient, PageClient, RestClient, ShellClient, RestClient),
-    *(PageClient, RestClient, RestClient, PageClient, RestClient),
+    *(RestClient, PageClient, SocketClient, ShellClient, RestClient),
+    *(PageClient, RestClient, SocketClient, PageClient, SocketClient),
 )
 """At which door the n-th client stands, and so on again from the first."""

@@ -8,7 +8,12 @@ from typing import Any
 from runs import definitions
 from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State, step
 
-TEMPLATE = "chaos"
+TEMPLATE, TIMED = "chaos", "chaos-timed"
+"""The same steps; the questions of TIMED expire."""
+TIMED_EVERY = 8
+"""Each order of this number is TIMED."""
+DEADLINE = 4.0
+"""Seconds."""
 EFFECTS = "effects"
 """The file in which each effect is a line: what the world outside has seen."""
 CREWS = {2: "fail_fast", 3: "collect"}
@@ -51,14 +56,19 @@ def crew(state: State, context: Context) -> Outcome:
 
 
 def load(pauses: int) -> None:
-    """The template: as many questions as wanted, every second one asked by a child run, and a step that finishes."""
-    asking = {"pause_after": True, "pause_phase": "asking", "max_revisions": 2}
+    """The templates: as many questions as wanted, every second one asked by a child run, and a step that finishes."""
+    definitions.edit_step_template("chaos-work", title="Work", function="chaos.work", config={})
+    _load(TEMPLATE, pauses, {})
+    _load(TIMED, pauses, {"deadline": {"after": f"PT{DEADLINE:g}S", "outcome": "expire"}})
+
+
+def _load(template: str, pauses: int, review: dict[str, Any]) -> None:
+    asking = {"pause_after": True, "pause_phase": "asking", "max_revisions": 2, "review": review}
     act = {"step_type": "execute", "step_template_slug": "chaos-work"}
     ask = {**act, **asking}
-    definitions.edit_step_template("chaos-work", title="Work", function="chaos.work", config={})
     subs = [{**ask, "name": "ask"}, {**act, "name": "act"}]
-    definitions.edit_step_template("chaos-crew", title="Crew", function="chaos.crew", config={}, sub_steps=subs)
-    gather = {"step_type": "execute", "step_template_slug": "chaos-crew"}
+    definitions.edit_step_template(f"{template}-crew", title="Crew", function="chaos.crew", config={}, sub_steps=subs)
+    gather = {"step_type": "execute", "step_template_slug": f"{template}-crew"}
     steps = [{**(gather if in_crew(number) else ask), "name": f"s{number}"} for number in range(1, pauses + 1)]
     steps.append({**act, "step_type": "deliver", "name": "finish"})
-    definitions.edit_template(TEMPLATE, title="Chaos", needs_repository=False, steps=steps, reducers={"results": "append"})
+    definitions.edit_template(template, title="Chaos", needs_repository=False, steps=steps, reducers={"results": "append"})

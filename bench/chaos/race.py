@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import http.client
 import random
 import time
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 
 from django.contrib.auth.models import Group, User
 from django.db import DatabaseError, InterfaceError, connection
+from django.utils import timezone
 
 from bench.chaos import orders
 from bench.chaos.books import Books
@@ -26,6 +28,9 @@ TEAM = "chaos"
 USERS = ("ana", "ben", "cleo", "dan")
 REDISPATCH = 5.0
 """Seconds after which a question that is still open is handed to the clients again: their answers met a server that was away."""
+
+EARLY = 1.5
+"""Seconds before its deadline that a question is handed out, at most."""
 
 T = TypeVar("T")
 
@@ -90,7 +95,8 @@ class Race:
         sizes = list(orders.CREWS)
         for number in range(self.options.runs):
             input = {"crew": sizes[number % len(sizes)]}
-            body = {"template": orders.TEMPLATE, "title": f"order {number}", "team": TEAM, "input": input}
+            timed = number % orders.TIMED_EVERY == orders.TIMED_EVERY - 1
+            body = {"template": orders.TIMED if timed else orders.TEMPLATE, "title": f"order {number}", "team": TEAM, "input": input}
             while True:
                 try:
                     status, answer = self.stack.call("POST", "/api/v1/work-orders", body, token=token)
@@ -104,12 +110,18 @@ class Race:
                 time.sleep(0.2)
         return again
 
+    def open_questions(self) -> list[Pause]:
+        """Those that are about to expire, as late as the clients and the sweep can meet; then the oldest of those that never do."""
+        opened = Pause.objects.open().select_related("run__work_order").order_by("id")
+        late = timezone.now() + dt.timedelta(seconds=self.dice.uniform(0, EARLY))
+        return [*opened.filter(deadline_at__lte=late), *opened.filter(deadline_at__isnull=True)[:200]]
+
     def race(self, clients: list[Client], *, deadline: float) -> None:
         handed: dict[str, float] = {}
         while time.monotonic() < deadline:
             busy = sum(client.inbox.qsize() for client in clients)
             if busy < 10 * len(clients):
-                found = patiently(lambda: list(Pause.objects.open().select_related("run__work_order").order_by("id")[:200]))  # oldest first
+                found = patiently(self.open_questions)
                 now = time.monotonic()
                 for pause in [pause for pause in found if handed.get(pause.shown_id, 0) < now - REDISPATCH][:10]:
                     handed[pause.shown_id] = now
