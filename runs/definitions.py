@@ -51,15 +51,18 @@ def current(slug: str) -> Template:
 
 
 @transaction.atomic
-def edit_template(slug: str, *, by: AbstractBaseUser | None = None, **fields: Any) -> Template:
+def edit_template(slug: str, *, by: AbstractBaseUser | None = None, after: int | None = None, **fields: Any) -> Template:
     """Save a template as its next version; orders made before keep theirs. The same content again makes no new version.
 
     Args:
+        after: the version that was looked at; where another one is current by now, nothing is saved.
         fields: `steps` (as in S4-9), and where they change others of EDITED.
     Raises:
         TemplateInvalid: a step names an unknown step template, a way leads nowhere, or the input schema is none.
     """
     last = Template.objects.filter(slug=slug).order_by("-version").first()
+    if after is not None and (last is None or last.version != after):
+        raise TemplateInvalid({"version": [SAVED_MEANWHILE]})
     kept = {name: getattr(last, name) for name in EDITED} if last else {"title": slug}
     values = {**kept, **fields}
     _check_texts(slug, fields)

@@ -90,6 +90,8 @@ ADDRESSES: dict[str, Address] = {
     f"decisions/{DECISION}/undo": own("POST", refused="403"),
     "delegations/": login("GET POST"),
     "delegations/<int:delegation_id>/end": Address("owner", frozenset({"POST"})),
+    "templates/": login("GET"),
+    "templates/<slug:slug>/": login("GET POST", needs={"POST": "runs.add_template"}),
     "deliveries/": login("GET"),
     f"deliveries/{DELIVERY}/again": own("POST"),
     "notifications/": login("GET POST", body={"channel": "nothing"}),

@@ -1,0 +1,65 @@
+"""Templates: which there are, and where each of them asks a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+
+from hitl.template_form import TemplateForm, pauses_of
+from hitl.views.common import person
+from runs import definitions
+from runs.models import Template
+
+
+@require_safe
+@login_required
+def template_list(request: HttpRequest) -> HttpResponse:
+    found = Template.objects.current().order_by("title", "slug")
+    return render(request, "hitl/templates.html", {"rows": [(template, pauses_of(template)) for template in found]})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def template(request: HttpRequest, slug: str) -> HttpResponse:
+    """One template. POST saves its next version; who may add templates may."""
+    try:
+        current = definitions.current(slug)
+    except definitions.TemplateNotFound as error:
+        raise Http404(str(error)) from error
+    may = person(request).has_perm("runs.add_template")
+    if request.method == "POST" and not may:
+        return _page(request, TemplateForm(template=current), may=False, status=403)
+    if request.method != "POST":
+        return _page(request, TemplateForm(template=current), may=may)
+    form = TemplateForm(request.POST, template=current)
+    saved = _save(form, request) if form.is_valid() else None
+    if saved is None:
+        return _page(request, form, may=True, status=409 if "version" in form.errors else 422)
+    if saved.version == current.version:
+        messages.info(request, "Nothing was changed, so nothing was saved.")
+    else:
+        messages.success(request, f"Saved as version {saved.version}. Work that was ordered before keeps its own.")
+    return redirect("hitl:template", slug)
+
+
+def _save(form: TemplateForm, request: HttpRequest) -> Template | None:
+    """The template as it is now; None where it was refused, which the form then says."""
+    given = form.fields_to_save()
+    try:
+        return definitions.edit_template(form.template.slug, by=person(request), after=form.cleaned_data["version"], **given)
+    except definitions.TemplateInvalid as error:
+        form.add_errors(error.errors)
+        return None
+
+
+def _page(request: HttpRequest, form: TemplateForm, *, may: bool, status: int = 200) -> HttpResponse:
+    if not may:
+        for field in form.fields.values():
+            field.disabled = True
+    context: dict[str, Any] = {"template": form.template, "form": form, "may": may, "refused": status == 403}
+    return render(request, "hitl/template.html", context, status=status)
