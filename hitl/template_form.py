@@ -53,7 +53,8 @@ class TemplateForm(forms.Form):
 
     @property
     def steps(self) -> list[dict[str, Any]]:
-        """For each step: `title`, `name`, `also` (rules that only REST and the admin change), whether it is asked after, and the other fields.
+        """For each step: `title`, `name`, `also` (rules that only REST and the admin change), `asks` (whether it is asked after), other `rules`.
+
 
         `open` where something in those is not as usual, or is wrong.
         """
