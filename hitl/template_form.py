@@ -53,8 +53,7 @@ class TemplateForm(forms.Form):
 
     @property
     def steps(self) -> list[dict[str, Any]]:
-        """For each step: `title`, `name`, `also` (rules that only REST and the admin change), `asks` (whether it is asked after), other `rules`.
-
+        """For each step: `title`, `name`, `asks` (the box that says so), other `rules`, `also` (what only REST and the admin change).
 
         `open` where something in those is not as usual, or is wrong.
         """
