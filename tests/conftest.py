@@ -35,13 +35,25 @@ ledger.let_flush()
 LONG = {"test_crash_points.py", "test_frequency.py", "test_crash_children.py", "test_model_parallel.py", "test_model.py", "test_codec.py"}
 
 
+SHOWING = {
+    "test_admin.py", "test_api_export.py", "test_api_pauses.py", "test_api_tokens.py", "test_api_work_orders.py", "test_desk.py",
+    "test_inbound.py", "test_links.py", "test_outbound_pages.py", "test_pages.py", "test_pages_children.py", "test_pages_damage.py",
+    "test_pages_threads.py", "test_template_pages.py", "test_typed_answers.py", "test_webhooks_out.py",
+}  # fmt: skip
+"""What these say of words, forms and status codes is no matter of the database; `matrix/test_permissions.py` opens all of it on both."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What does not use the database need not run on each of them. Stories and long files come first: last, they leave workers idle."""
+    """What does not depend on the database need not run on each. Stories and long files come first: last, they leave workers idle."""
     items.sort(key=lambda item: (item.get_closest_marker("stack") is None, item.path.name not in LONG))
     for item in items:
-        uses = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
-        if not uses and item.get_closest_marker("django_db") is None:
+        if not uses_database(item) or item.path.name in SHOWING:
             item.add_marker(pytest.mark.one_database)
+
+
+def uses_database(item: pytest.Item) -> bool:
+    fixtures = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
+    return bool(fixtures) or item.get_closest_marker("django_db") is not None
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -66,9 +78,7 @@ def quick_flush() -> None:
 @pytest.fixture(autouse=True, scope="module")
 def fresh_tables(request: pytest.FixtureRequest) -> None:
     """Each file of tests begins with tables that hold no dead rows: reading those would take more and more time."""
-    uses = any(
-        item.get_closest_marker("one_database") is None for item in request.session.items if item.getparent(pytest.Module) is request.node
-    )
+    uses = any(uses_database(item) for item in request.session.items if item.getparent(pytest.Module) is request.node)
     if not uses or connection.vendor != "postgresql":
         return
     request.getfixturevalue("django_db_setup")
