@@ -2,7 +2,21 @@
 
 from django.urls import path
 
-from hitl.views import bulk, checkpoints, decisions, delegations, inbox, links, orders, outbound, pauses, recipes, threads
+from hitl.views import (
+    bulk,
+    checkpoints,
+    decisions,
+    delegations,
+    inbox,
+    links,
+    operations,
+    orders,
+    outbound,
+    pauses,
+    recipes,
+    threads,
+    tokens,
+)
 
 app_name = "hitl"
 urlpatterns = [
@@ -40,6 +54,9 @@ urlpatterns = [
     path("l/<str:token>", links.link, name="link"),
     path("templates/", recipes.template_list, name="templates"),
     path("templates/<slug:slug>/", recipes.template, name="template"),
+    path("operations/", operations.operations, name="operations"),
+    path("tokens/", tokens.token_list, name="tokens"),
+    path("tokens/<uuid:token_id>/revoke", tokens.revoke, name="token_revoke"),
     path("deliveries/", outbound.deliveries, name="deliveries"),
     path("deliveries/<dlv:delivery_id>/again", outbound.again, name="delivery_again"),
     path("notifications/", outbound.notifications, name="notifications"),

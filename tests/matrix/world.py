@@ -117,6 +117,7 @@ def build() -> World:
         "token": NOTHING,
         "endpoint_id": endpoint_of(people, team).shown_id,
         "delivery_id": delivery_of(pause, people["ben"]).shown_id,
+        "token_id": str(ApiToken.make(people["ana"], name="spare")[0].pk),
         "delegation_id": str(delegation_of(people).pk),
     }
     facts = {"content_digest": pause.content_digest, "voted_at": timezone.now(), "via": Via.PAGE}

@@ -1,0 +1,102 @@
+"""What an operator looks at first: how much waits and works, in which queue, held by whom, and what is stuck. Reads only."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, Min, Q
+
+from checkpoints import ids
+from hitl.outbound_models import Delivery, DeliveryStatus
+from runs.models import Pause, Run
+from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode
+
+SHOWN = 20
+LATELY = dt.timedelta(days=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queue:
+    """One queue of workers, and what there is for it."""
+
+    name: str
+    waiting: int
+    """Runs that are due and that no worker has taken."""
+    later: int
+    """Runs whose time is yet to come: a retry, or an answer that may be taken back until then."""
+    working: int
+    oldest: dt.datetime | None
+    """When the one was due that waits longest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """All of the page but the invariants."""
+
+    counts: dict[str, int]
+    """Status of live runs → how many."""
+    queues: list[Queue]
+    workers: list[dict[str, Any]]
+    """Of each process that holds runs: `lease_owner`, `runs`, `until` (the first lease of them to end)."""
+    stuck: list[Run]
+    """Due for longer than the sweep's patience, or with a lease that has ended: longest first, up to SHOWN."""
+    incidents: list[Run]
+    """Runs begun in the last day that failed because they kept losing their workers, newest first, up to SHOWN."""
+    questions: dict[str, Any]
+    """`open`, `late` (past their deadline), `oldest`."""
+    deliveries: dict[str, int]
+    """`queued`, `late` and `dead`."""
+
+
+def standing(*, now: dt.datetime) -> Standing:
+    """How things stand, in a fixed number of queries."""
+    live = dict.fromkeys(sorted(LIVE), 0) | dict(Run.objects.live().order_by().values_list("status").annotate(Count("pk")))
+    workers = Run.objects.filter(status=RUNNING).order_by().values("lease_owner").annotate(runs=Count("pk"), until=Min("lease_until"))
+    return Standing(
+        counts=live,
+        queues=_queues(now),
+        workers=sorted(workers, key=lambda one: str(one["lease_owner"]))[:SHOWN],
+        stuck=_stuck(now),
+        incidents=list(
+            Run.objects.filter(pk__gte=ids.floor(now - LATELY), status=FAILED, failure_code=FailureCode.INCIDENT)
+            .select_related("thread")
+            .order_by("-pk")[:SHOWN]
+        ),
+        questions=Pause.objects.open().aggregate(
+            open=Count("pk"), late=Count("pk", filter=Q(deadline_at__lt=now)), oldest=Min("opened_at")
+        ),
+        deliveries={
+            "queued": (queued := Delivery.objects.filter(status=DeliveryStatus.QUEUED)).count(),
+            "late": queued.filter(next_at__lt=now - _patience()).count(),
+            "dead": Delivery.objects.filter(status=DeliveryStatus.DEAD).count(),
+        },
+    )
+
+
+def _patience() -> dt.timedelta:
+    return dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS)
+
+
+def _queues(now: dt.datetime) -> list[Queue]:
+    rows = (
+        Run.objects.filter(status__in=[PENDING, RUNNING])
+        .order_by()
+        .values("queue")
+        .annotate(
+            waiting=Count("pk", filter=Q(status=PENDING, due_at__lte=now)),
+            later=Count("pk", filter=Q(status=PENDING, due_at__gt=now)),
+            working=Count("pk", filter=Q(status=RUNNING)),
+            oldest=Min("due_at", filter=Q(status=PENDING, due_at__lte=now)),
+        )
+    )
+    found = {row.pop("queue"): row for row in rows}
+    none = {"waiting": 0, "later": 0, "working": 0, "oldest": None}
+    return [Queue(name=name, **found.get(name, none)) for name in sorted({*settings.WAYSTATION_QUEUES, *found})]
+
+
+def _stuck(now: dt.datetime) -> list[Run]:
+    late = Q(status=PENDING, due_at__lt=now - _patience()) | Q(status=RUNNING, lease_until__lt=now)
+    return list(Run.objects.filter(late).select_related("thread").order_by("due_at")[:SHOWN])

@@ -1,0 +1,62 @@
+"""One's own API tokens: for a program that acts as oneself."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from hitl.models import ApiToken
+from hitl.views.common import person
+
+MOST = 20
+"""Tokens of one person that are valid at once."""
+SHOWN = 50
+
+
+class TokenForm(forms.Form):
+    name = forms.CharField(max_length=80, help_text="What will use it, such as the name of a script.")
+    scope = forms.ChoiceField(choices=ApiToken.Scope.choices, initial=ApiToken.Scope.READ, label="What it may do")
+    days = forms.IntegerField(min_value=1, max_value=366, initial=90, label="Valid for, in days")
+
+    def expires_at(self, now: dt.datetime) -> dt.datetime:
+        return now + dt.timedelta(days=self.cleaned_data["days"])
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def token_list(request: HttpRequest) -> HttpResponse:
+    """POST makes one, and shows its secret in the answer to just this request: it is kept nowhere."""
+    user, now = person(request), timezone.now()
+    form = TokenForm(request.POST or None)
+    secret, status = "", 200
+    if request.method == "POST":
+        if form.is_valid() and ApiToken.objects.valid(now=now).filter(user=user).count() >= MOST:
+            form.add_error(None, f"You have {MOST} tokens that are valid. Revoke one first.")
+        if form.is_valid():
+            values = form.cleaned_data
+            _, secret = ApiToken.make(user, name=values["name"], scope=values["scope"], expires_at=form.expires_at(now))
+            form = TokenForm()
+        status = 201 if secret else 422
+    rows = ApiToken.objects.filter(user=user).order_by("-created_at")[:SHOWN]
+    return render(request, "hitl/tokens.html", {"form": form, "rows": rows, "secret": secret, "now": now}, status=status)
+
+
+@require_POST
+@login_required
+def revoke(request: HttpRequest, token_id: uuid.UUID) -> HttpResponse:
+    found = ApiToken.objects.filter(pk=token_id, user=person(request))
+    if not found.exists():
+        raise Http404("You have no such token.")
+    if found.filter(revoked_at__isnull=True).update(revoked_at=timezone.now()):
+        messages.info(request, "The token is revoked. Programs that use it are refused from now on.")
+    return redirect("hitl:tokens")
