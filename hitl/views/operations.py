@@ -11,9 +11,9 @@ from django.views.decorators.http import require_safe
 from hitl import invariants, operating
 
 
-@require_safe
 @login_required
 @permission_required("runs.view_run", raise_exception=True)
+@require_safe
 def operations(request: HttpRequest) -> HttpResponse:
     """`?invariants` also asks the database whether each invariant holds, which reads whole tables."""
     now = timezone.now()
