@@ -21,7 +21,7 @@ from checkpoints.models import Checkpoint, EventKind, Memo
 from runs.engine import approvals, streaming
 from runs.models import Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
-from runs.workflows.base import Context, Order, StepFailed, Stopped
+from runs.workflows.base import Context, Order, StepFailed, Stopped, Told
 from runs.workflows.sequence import FrozenStep
 
 CHECK_EVERY = 0.5
@@ -97,23 +97,30 @@ class Held:
         name = self.at
         return str(self.head.metadata.get("scope") or f"{self.run.shown_id}/{name}/{loop_num(self.head, name)}")
 
-    def once(self, key: str, function: Callable[[], Any]) -> Any:
-        """See `runs.workflows.base.Once`."""
+    def once(
+        self, key: str, function: Callable[[], Any], *, tell: Callable[[Any], Told] | None = None, flush: Callable[[], None] = lambda: None
+    ) -> Any:
+        """See `runs.workflows.base.Once`. `flush` writes what the step has said so far, before something is told."""
         foreign = threading.get_ident() != self.thread_ident
         try:
-            return self._recorded(key, function)
+            return self._recorded(key, function, tell, flush)
         finally:
             if foreign:  # a thread of the step's own: nobody else would close its connection
                 connection.close()
 
-    def _recorded(self, key: str, function: Callable[[], Any]) -> Any:
+    def _recorded(self, key: str, function: Callable[[], Any], tell: Callable[[Any], Told] | None, flush: Callable[[], None]) -> Any:
         found = Memo.objects.filter(scope=self.key, key=key).first()
         if found is not None:
             return _result(found)
         value = function()
         codec.check(value, f"once[{key}]")
         value = redaction.redact(value)
+        if tell is not None:
+            flush()
         with transaction.atomic(durable=True):
+            if tell is not None:
+                kind, data = tell(value)
+                self._append(EventKind(kind), data)
             self._require()
             memo = Memo(thread_id=self.run.thread_id, scope=self.key, key=key, value=[value])
             Memo.objects.bulk_create([memo], ignore_conflicts=True)
@@ -135,17 +142,21 @@ class Held:
 
     def write_log(self, message: str, *, level: str = "info", **data: Any) -> None:
         """A log line in its own small commit, so that it is seen while the step still works. Raises Stopped where the run is not ours."""
-        with transaction.atomic(durable=True):
-            line = {"message": codec.readable(message), "level": level, "step": self.at, **data}
-            log.append(self.run.thread_id, self.run.pk, [(EventKind.LOG, line)])
-            self._require()  # after the append, which waits for whoever is ending the run just now
+        self.write_event(EventKind.LOG, {"message": message, "level": level, **data})
 
     def write_chunk(self, text: str, *, step: str, loop: int) -> None:
         """A piece of what a step says, in its own small commit. Raises Stopped where the run is not ours."""
-        chunk = {"content": codec.readable(text), "step": step, "loop_num": loop}
+        self.write_event(EventKind.STREAMING_CHUNK, {"content": text, "step": step, "loop_num": loop})
+
+    def write_event(self, kind: EventKind, data: Mapping[str, Any]) -> None:
+        """An event in its own small commit. Raises Stopped where the run is not ours."""
         with transaction.atomic(durable=True):
-            log.append(self.run.thread_id, self.run.pk, [(EventKind.STREAMING_CHUNK, chunk)])
-            self._require()
+            self._append(kind, data)
+            self._require()  # after the append, which waits for whoever is ending the run just now
+
+    def _append(self, kind: EventKind, data: Mapping[str, Any]) -> None:
+        told = {key: codec.readable(value) if isinstance(value, str) else value for key, value in data.items()}
+        log.append(self.run.thread_id, self.run.pk, [(kind, {"step": self.at, **told})])
 
 
 def _result(memo: Memo) -> Any:
@@ -168,6 +179,11 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
     order = held.told
     number = loop_num(held.head, step["name"])
     chunks = streaming.Chunks(partial(held.write_chunk, step=step["name"], loop=number))
+
+    def emit(kind: str, data: Mapping[str, Any]) -> None:
+        chunks.flush()
+        held.write_event(EventKind(kind), data)
+
     with _workspace(held, order) as workspace, closing(chunks):
         yield Context(
             run_id=held.run.shown_id,
@@ -179,7 +195,8 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             order=order,
             log=held.write_log,
             stream=chunks.add,
-            once=held.once,
+            emit=emit,
+            once=partial(held.once, flush=chunks.flush),
             check=held.check,
             workspace=workspace,
             shared=Path(settings.WAYSTATION_SHARED),
