@@ -46,7 +46,7 @@ def clock(arguments: Mapping[str, Any], use: ToolUse) -> Any:
 
 @tool(
     "calculate",
-    description="Work out an arithmetic expression exactly: + - * / // % **, parentheses, abs, round (half to even), min, max, floor, ceil, sqrt.",
+    description="Arithmetic, exact: + - * / // % **, parentheses, abs, round (half to even), min, max, floor, ceil, sqrt.",
     parameters={
         "type": "object",
         "properties": {"expression": {"type": "string", "minLength": 1, "maxLength": 500}},

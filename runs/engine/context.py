@@ -23,7 +23,7 @@ from runs.engine import approvals, streaming
 from runs.engine.scrubbing import Said, Scrub
 from runs.models import Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
-from runs.workflows.base import Context, Order, StepFailed, Stopped
+from runs.workflows.base import Context, Order, StepFailed, Stopped, Told
 from runs.workflows.sequence import FrozenStep
 
 CHECK_EVERY = 0.5
@@ -101,10 +101,12 @@ class Held:
         name = self.at
         return str(self.head.metadata.get("scope") or f"{self.run.shown_id}/{name}/{loop_num(self.head, name)}")
 
-    def once(self, key: str, function: Callable[[], Any]) -> Any:
-        """See `runs.workflows.base.Once`."""
+    def once(
+        self, key: str, function: Callable[[], Any], *, tell: Callable[[Any], Told] | None = None, flush: Callable[[], None] = lambda: None
+    ) -> Any:
+        """See `runs.workflows.base.Once`. `flush` writes what the step has said so far, before something is told."""
         with self._own_connection():
-            return self._recorded(key, function)
+            return self._recorded(key, function, tell, flush)
 
     @contextmanager
     def _own_connection(self) -> Iterator[None]:
@@ -115,14 +117,19 @@ class Held:
             if threading.get_ident() != self.thread_ident:
                 connection.close()
 
-    def _recorded(self, key: str, function: Callable[[], Any]) -> Any:
+    def _recorded(self, key: str, function: Callable[[], Any], tell: Callable[[Any], Told] | None, flush: Callable[[], None]) -> Any:
         found = Memo.objects.filter(scope=self.key, key=key).first()
         if found is not None:
             return _result(found)
         value = self.scrub(function())
         codec.check(value, f"once[{key}]")
         value = redaction.redact(value)
+        if tell is not None:
+            flush()
         with transaction.atomic(durable=True):
+            if tell is not None:
+                kind, data = tell(value)
+                self._append(EventKind(kind), data)
             self._require()
             memo = Memo(thread_id=self.run.thread_id, scope=self.key, key=key, value=[value])
             Memo.objects.bulk_create([memo], ignore_conflicts=True)
@@ -144,17 +151,21 @@ class Held:
 
     def write_log(self, message: str, *, level: str = "info", **data: Any) -> None:
         """A log line in its own small commit, so that it is seen while the step still works. Raises Stopped where the run is not ours."""
-        with transaction.atomic(durable=True):
-            line = self.scrub({"message": codec.readable(message), "level": level, "step": self.at, **data})
-            log.append(self.run.thread_id, self.run.pk, [(EventKind.LOG, line)])
-            self._require()  # after the append, which waits for whoever is ending the run just now
+        self.write_event(EventKind.LOG, {"message": message, "level": level, **data})
 
     def write_chunk(self, text: str, *, step: str, loop: int) -> None:
         """A piece of what a step says, in its own small commit. Raises Stopped where the run is not ours."""
-        chunk = {"content": codec.readable(text), "step": step, "loop_num": loop}
+        self.write_event(EventKind.STREAMING_CHUNK, {"content": text, "step": step, "loop_num": loop})
+
+    def write_event(self, kind: EventKind, data: Mapping[str, Any]) -> None:
+        """An event in its own small commit. Raises Stopped where the run is not ours."""
         with transaction.atomic(durable=True):
-            log.append(self.run.thread_id, self.run.pk, [(EventKind.STREAMING_CHUNK, chunk)])
-            self._require()
+            self._append(kind, data)
+            self._require()  # after the append, which waits for whoever is ending the run just now
+
+    def _append(self, kind: EventKind, data: Mapping[str, Any]) -> None:
+        told = {key: codec.readable(value) if isinstance(value, str) else value for key, value in data.items()}
+        log.append(self.run.thread_id, self.run.pk, [(kind, self.scrub({"step": self.at, **told}))])
 
     def credential(self, name: str) -> str:
         """See `Context.credential`."""
@@ -185,6 +196,15 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
     number = loop_num(held.head, step["name"])
     chunks = streaming.Chunks(partial(held.write_chunk, step=step["name"], loop=number))
     said = Said(held.scrub, chunks.add)
+
+    def flush() -> None:
+        said.flush()
+        chunks.flush()
+
+    def emit(kind: str, data: Mapping[str, Any]) -> None:
+        flush()
+        held.write_event(EventKind(kind), data)
+
     with _workspace(held, order) as workspace, closing(chunks), closing(said):
         yield Context(
             run_id=held.run.shown_id,
@@ -196,7 +216,8 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             order=order,
             log=held.write_log,
             stream=said.add,
-            once=held.once,
+            emit=emit,
+            once=partial(held.once, flush=flush),
             check=held.check,
             workspace=workspace,
             shared=Path(settings.WAYSTATION_SHARED),
