@@ -105,7 +105,7 @@ def _root(number: Fraction) -> Fraction:
     exact = Fraction(math.isqrt(number.numerator), math.isqrt(number.denominator))
     if exact * exact == number:
         return exact
-    with localcontext(Context(prec=50)):
+    with localcontext(Context(prec=DIGITS)):
         return Fraction((Decimal(number.numerator) / Decimal(number.denominator)).sqrt())
 
 

@@ -38,7 +38,7 @@ def clock(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     name = arguments.get("timezone", "UTC")
     try:
         zone = ZoneInfo(name)
-    except (ValueError, OSError) as error:  # no such zone, no name of one, a folder of zones
+    except (KeyError, ValueError, OSError) as error:  # no such zone, no name of one, a folder of zones
         raise ToolFailed(f"There is no time zone {name!r}; write an IANA name such as Europe/Vienna.") from error
     now = dt.datetime.now(zone).replace(microsecond=0)
     return {"now": now.isoformat(), "timezone": name, "weekday": f"{now:%A}"}
