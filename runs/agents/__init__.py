@@ -1,1 +1,6 @@
-"""What agents work with: the tools they may call, and the rules on which calls a person is asked about. Plain Python, as workflows are."""
+"""What agents work with: the tools they may call, and the rules on which calls a person is asked about. Plain Python, as workflows are.
+
+Importing this package registers the step `agent`.
+"""
+
+from runs.agents import step as step

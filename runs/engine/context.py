@@ -222,7 +222,8 @@ def _limits() -> Limits:
 def order_of(run: Run, order: WorkOrder | None) -> Order:
     """What a step is told of its order, or of the thread it works on where there is none."""
     if order is None:
-        return Order(id=run.thread.shown_id, title=run.thread.title, request="", input=run.input, repository_url="", branch="")
+        thread, by = run.thread, run.started_by_id
+        return Order(id=thread.shown_id, title=thread.title, request="", input=run.input, repository_url="", branch="", user_id=by)
     return Order(
         id=order.shown_id,
         title=order.title,
@@ -231,6 +232,7 @@ def order_of(run: Run, order: WorkOrder | None) -> Order:
         repository_url=order.repository_url,
         branch=order.branch if run.parent_id is None else f"{order.branch}-{run.shown_id}",
         check_command=tuple(order.check_command),
+        user_id=run.started_by_id,
         author=order.author,
     )
 

@@ -174,7 +174,7 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint, opening: dict[str
         known=dict(outcome.known),
         bare=[*outcome.bare, *([sequence.APPROVE] if wanted else [])],
         calls=wanted,
-        revision=(_asked_before(held, outcome.phase) or 0) + 1,
+        revision=1 if outcome.midway else (_asked_before(held, outcome.phase) or 0) + 1,  # nothing was sent back
         max_revisions=outcome.max_revisions,
         panel_id=panels.keep(opening["review"]),
         **opening,

@@ -192,6 +192,8 @@ class Order:
     """`waystation/<id>`; a child run works on a branch of its own, `waystation/<id>-<run id>`."""
     check_command: Sequence[str] = ()
     """The repository's own check, an argument list that an operator wrote; empty when there is none."""
+    user_id: int | None = None
+    """Who asked for this run."""
     author: str = "Waystation <waystation@localhost>"
     """Git author and committer of the run's commits, `Name <mail>`."""
 
@@ -327,18 +329,34 @@ class Context:
 Step = Callable[[State, Context], Outcome]
 
 _STEPS: dict[str, Step] = {}
+_CHECKS: dict[str, Callable[[Mapping[str, Any]], None]] = {}
+
+
+class ConfigInvalid(Exception):
+    """A step template's configuration cannot be used. `errors` maps each place in it to sentences."""
+
+    code = "config_invalid"
+
+    def __init__(self, errors: Mapping[str, list[str]]) -> None:
+        super().__init__(" ".join(f"{place}: {text}" for place, texts in errors.items() for text in texts))
+        self.errors = dict(errors)
 
 
 class UnknownStep(Exception):
     """A template names a step function that this code does not have."""
 
 
-def step(name: str) -> Callable[[Step], Step]:
-    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`."""
+def step(name: str, *, check: Callable[[Mapping[str, Any]], None] | None = None) -> Callable[[Step], Step]:
+    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`.
+
+    `check` looks at a step template's configuration when it is saved, and raises ConfigInvalid.
+    """
 
     def register(function: Step) -> Step:
         if _STEPS.setdefault(name, function) is not function:
             raise ValueError(f"two step functions are called {name!r}")
+        if check is not None:
+            _CHECKS[name] = check
         return function
 
     return register
@@ -349,3 +367,9 @@ def find(name: str) -> Step:
     if name not in _STEPS:
         raise UnknownStep(f"there is no step function {name!r}; known are {', '.join(sorted(_STEPS))}")
     return _STEPS[name]
+
+
+def check_config(name: str, config: Mapping[str, Any]) -> None:
+    """Raise ConfigInvalid where that step function could not use this configuration."""
+    if name in _CHECKS:
+        _CHECKS[name](config)
