@@ -10,13 +10,13 @@ import datetime as dt
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runs.agents import asking, journal, memory, model, templating, tools
 from runs.agents.approval import Verdict, explain
 from runs.agents.config import ASK_HUMAN, Agent
-from runs.agents.journal import Ready
+from runs.agents.journal import Journal, Ready
 from runs.agents.memory import AgentCheckpointState, Json
 from runs.workflows import calls as decisions
 from runs.workflows import schemas
@@ -24,6 +24,7 @@ from runs.workflows.base import Call, Commit, Context, Go, Outcome, Report, Stat
 
 OUTPUT = "final_answer"
 """The tool by which a model gives an answer that has a schema."""
+KEPT = "What was done so far is kept; a retry has the limit anew."
 UNITS = {"total_tokens": "tokens", "cost": "USD", "seconds": "seconds of work"}
 UNFIT = f"Give your answer by calling `{OUTPUT}` with an object that fits its schema. "
 
@@ -37,9 +38,12 @@ class Loop:
     context: Context
     mind: AgentCheckpointState
     messages: list[Json]
-    began: float = field(default_factory=time.monotonic)
     touched: bool = False
     """Something was done in the workspace."""
+
+    @property
+    def journal(self) -> Journal:
+        return Journal(self.context, self.state)
 
     def take(self) -> Outcome:
         """What this loop came to: the next one, a question, or the end of the turn."""
@@ -53,7 +57,7 @@ class Loop:
         ready, asked, questions = self._sorted([call for call in wanted if call["id"] not in results], results)
         self._check_calls(len(ready))
         self._enter_workspace(ready)
-        results |= journal.make(ready, self.context)
+        results |= self.journal.make(ready)
         self._remember(wanted, results, said)
         if asked and (pause := asking.about_calls(self.state, self.context, asked, said, self._update())):
             return replace(pause, commit=self._commit())
@@ -137,7 +141,9 @@ class Loop:
                 results[call["id"]] = self._note(call, journal.ended("failed", str(error)))
         return ready, asked, questions
 
-    def _sort(self, call: Json, results: dict[str, Json], ready: list[Ready], asked: list[tuple[Call, Verdict]], questions: list[Any]) -> None:
+    def _sort(
+        self, call: Json, results: dict[str, Json], ready: list[Ready], asked: list[tuple[Call, Verdict]], questions: list[Any]
+    ) -> None:
         """Raises ToolFailed for a call that cannot be made."""
         if hidden := sorted(set(memory.hidden_in(call["arguments"]))):
             raise tools.ToolFailed(f"{', '.join(hidden)}: named like a secret, so not kept. The tool has its secrets; leave it out.")
@@ -170,7 +176,7 @@ class Loop:
             results[call["id"]] = self._note(call, journal.ended("rejected", f"A person rejected this call, so it was not made: {why}"))
 
     def _note(self, call: Json, result: Json) -> Json:
-        return journal.note(call["id"], call["tool"], call["arguments"], self.context, result)
+        return self.journal.note(call["id"], call["tool"], call["arguments"], lambda: result)
 
     def _output(self, call: Json) -> Json:
         """Whether the final answer fits its schema; what does not is told to the model."""
@@ -184,8 +190,7 @@ class Loop:
         limit, made = self.agent.limits.tool_calls, self.mind["usage"]["tool_calls"]
         if limit is not None and made + more > limit:
             raise StepFailed(
-                f"The agent wants {more} more call{'s' if more > 1 else ''} of tools, and {made} of {limit} were made. "
-                "What was done so far is kept; a retry has the limit anew.",
+                f"The agent wants {more} more call{'s' if more > 1 else ''} of tools, and {made} of {limit} were made. {KEPT}",
                 code="limit_tool_calls",
             )
 
@@ -218,8 +223,7 @@ class Loop:
     def _ask(self, question: tuple[Json, dict[str, Any]], said: str) -> Outcome:
         """The model asks a person (S0-30)."""
         call, asked = question
-        start = journal.started(call["id"], call["tool"], call["arguments"], self.context)
-        self.context.once(f"started/{call['id']}", lambda: True, tell=lambda _: ("tool_call_started", start))
+        self.journal.start(call["id"], call["tool"], call["arguments"])
         self.mind = {**self.mind, "asked": call["id"]}
         update = {**self._update(), "decided": {self.context.step: ""}}  # an older answer is none to this question
         return replace(asking.a_question(asked, self.context, said, update), commit=self._commit())
@@ -285,11 +289,9 @@ class Loop:
 
 def _shown(call: Json, result: Mapping[str, Any] | None) -> Json:
     """A call as people read it."""
-    given = journal.previewed(call["arguments"])
-    if result is None:
-        return {"id": call["id"], "tool": call["tool"], "arguments": given, "result": "", "status": "waiting", "ms": 0}
-    told = journal.shortened(result["result"])
-    return {"id": call["id"], "tool": call["tool"], "arguments": given, "result": told, "status": result["status"], "ms": result["ms"]}
+    came = result or journal.ended("waiting", "")
+    told = {"result": journal.shortened(came["result"]), "status": came["status"], "ms": came["ms"]}
+    return {"id": call["id"], "tool": call["tool"], "arguments": call["arguments"], **told}
 
 
 def _object_in(text: str) -> dict[str, Any] | None:
@@ -305,8 +307,7 @@ def _object_in(text: str) -> dict[str, Any] | None:
 def _check_loops(mind: AgentCheckpointState) -> None:
     if mind["current_loop"] - mind["loops_before"] > mind["total_loops"]:
         raise StepFailed(
-            f"The agent took {mind['total_loops']} loops without an answer, which is its limit. What was done so far is kept; "
-            "a retry has the limit anew.",
+            f"The agent took {mind['total_loops']} loops without an answer, which is its limit. {KEPT}",
             code="loop_limit",
         )
 
@@ -324,7 +325,7 @@ def _check_limits(agent: Agent, mind: AgentCheckpointState) -> None:
     spent = _spent(used)
     for name, limit in _limits(agent).items():
         if name != "tool_calls" and spent[name] >= limit:
-            words = f"The agent has used {spent[name]:,g} of {limit:,g} {UNITS[name]}. What was done so far is kept; a retry has the limit anew."
+            words = f"The agent has used {spent[name]:,g} of {limit:,g} {UNITS[name]}. {KEPT}"
             raise StepFailed(words, code=f"limit_{name}")
 
 
@@ -339,4 +340,7 @@ def _limits(agent: Agent) -> dict[str, float]:
 
 
 def _spent(used: Mapping[str, Any]) -> dict[str, float]:
-    return {"total_tokens": used["input_tokens"] + used["output_tokens"], **{name: used[name] for name in ("cost", "tool_calls", "seconds")}}
+    return {
+        "total_tokens": used["input_tokens"] + used["output_tokens"],
+        **{name: used[name] for name in ("cost", "tool_calls", "seconds")},
+    }

@@ -192,7 +192,10 @@ class _Request:
         if self._asked.instructions and isinstance(last, wire.ModelRequest):
             history[-1] = replace(last, instructions=self._asked.instructions)
         asked = _parameters(self._asked)
-        async with _model(self._endpoint, self._key) as model, model_request_stream(model, history, model_request_parameters=asked) as stream:
+        async with (
+            _model(self._endpoint, self._key) as model,
+            model_request_stream(model, history, model_request_parameters=asked) as stream,
+        ):
             async for event in stream:
                 if text := _text_of(event):
                     self._put(text)

@@ -16,7 +16,7 @@ PACE = 0.0
 """Seconds between two words, so that a person sees them come."""
 WHO = "I am Waystation's scripted model: I work offline and understand nothing, but the tools, pauses and checkpoints are real."
 OFFER = (
-    "Try one of these: *what time is it*, *calculate 6 \\* 7*, *note: buy milk* , *fetch https://example.org*, *ask me*, "
+    "Try one of these: *what time is it*, *calculate 6 \\* 7*, *note: buy milk*, *fetch https://example.org*, *ask me*, "
     "or two of them in one message."
 )
 _SUM = re.compile(r"[\d(][\d\s.+\-*/()%]*[\d)]")
@@ -62,7 +62,7 @@ def _wishes(text: str) -> Iterator[Wanted]:
     if (found := _SUM.search(text)) and re.search(r"\b(calculate|compute|sum|how much)\b", low):
         yield Wanted("calculate", json.dumps({"expression": found[0].strip()}))
     if found := re.search(r"\b(?:note|remember)\b:?\s*(.+)", text, re.IGNORECASE | re.DOTALL):
-        yield Wanted("note", json.dumps({"text": found[1].strip()}))
+        yield Wanted("remember", json.dumps({"name": "note", "text": found[1].strip()}))
     if found := _URL.search(text):
         yield Wanted("fetch", json.dumps({"url": found[0]}))
     if re.search(r"\bask me\b", low):

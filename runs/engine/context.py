@@ -18,7 +18,9 @@ from django.db import connection, transaction
 from checkpoints import codec, ids, log, redaction, store
 from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, EventKind, Memo
+from runs import credentials
 from runs.engine import approvals, streaming
+from runs.engine.scrubbing import Said, Scrub
 from runs.models import Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
 from runs.workflows.base import Context, Order, StepFailed, Stopped, Told
@@ -58,6 +60,8 @@ class Held:
     """What the next commit tells besides, such as a budget that is nearly spent."""
     wake: list[tuple[uuid.UUID, str]] = field(default_factory=list)
     """Runs that want a message once this one is let go, each with its queue."""
+    scrub: Scrub = field(default_factory=Scrub)
+    """Takes the secrets that its steps asked for out of all that they write. Whatever writes a step's words goes through it."""
 
     @cached_property
     def told(self) -> Order:
@@ -101,18 +105,23 @@ class Held:
         self, key: str, function: Callable[[], Any], *, tell: Callable[[Any], Told] | None = None, flush: Callable[[], None] = lambda: None
     ) -> Any:
         """See `runs.workflows.base.Once`. `flush` writes what the step has said so far, before something is told."""
-        foreign = threading.get_ident() != self.thread_ident
-        try:
+        with self._own_connection():
             return self._recorded(key, function, tell, flush)
+
+    @contextmanager
+    def _own_connection(self) -> Iterator[None]:
+        """For a thread of the step's own, whose connection nobody else would close."""
+        try:
+            yield
         finally:
-            if foreign:  # a thread of the step's own: nobody else would close its connection
+            if threading.get_ident() != self.thread_ident:
                 connection.close()
 
     def _recorded(self, key: str, function: Callable[[], Any], tell: Callable[[Any], Told] | None, flush: Callable[[], None]) -> Any:
         found = Memo.objects.filter(scope=self.key, key=key).first()
         if found is not None:
             return _result(found)
-        value = function()
+        value = self.scrub(function())
         codec.check(value, f"once[{key}]")
         value = redaction.redact(value)
         if tell is not None:
@@ -156,7 +165,14 @@ class Held:
 
     def _append(self, kind: EventKind, data: Mapping[str, Any]) -> None:
         told = {key: codec.readable(value) if isinstance(value, str) else value for key, value in data.items()}
-        log.append(self.run.thread_id, self.run.pk, [(kind, {"step": self.at, **told})])
+        log.append(self.run.thread_id, self.run.pk, [(kind, self.scrub({"step": self.at, **told}))])
+
+    def credential(self, name: str) -> str:
+        """See `Context.credential`."""
+        with self._own_connection():
+            secret = credentials.resolve(name, team_id=self.run.thread.team_id)
+        self.scrub.learn(secret)
+        return secret
 
 
 def _result(memo: Memo) -> Any:
@@ -179,12 +195,17 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
     order = held.told
     number = loop_num(held.head, step["name"])
     chunks = streaming.Chunks(partial(held.write_chunk, step=step["name"], loop=number))
+    said = Said(held.scrub, chunks.add)
+
+    def flush() -> None:
+        said.flush()
+        chunks.flush()
 
     def emit(kind: str, data: Mapping[str, Any]) -> None:
-        chunks.flush()
+        flush()
         held.write_event(EventKind(kind), data)
 
-    with _workspace(held, order) as workspace, closing(chunks):
+    with _workspace(held, order) as workspace, closing(chunks), closing(said):
         yield Context(
             run_id=held.run.shown_id,
             step=step["name"],
@@ -194,14 +215,16 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             sub_steps=[one["name"] for one in step.get("sub_steps", [])],
             order=order,
             log=held.write_log,
-            stream=chunks.add,
+            stream=said.add,
             emit=emit,
-            once=partial(held.once, flush=chunks.flush),
+            once=partial(held.once, flush=flush),
             check=held.check,
             workspace=workspace,
             shared=Path(settings.WAYSTATION_SHARED),
             approvals=approvals.given(held.head.metadata, held.steps),
             require_approval=partial(approvals.require, held.head.metadata, held.steps),
+            credential=held.credential,
+            reach=settings.WAYSTATION_FETCH_ALLOW,
         )
 
 
