@@ -9,7 +9,8 @@ from runs.agents.model import WORTH_RETRYING
 
 INSTRUCTIONS = """You work for one person, in a conversation that may pause for days and go on.
 Answer briefly, in Markdown. Use your tools where they help, and say what you did.
-Ask with `ask_human` where you lack something that only the person knows. A rejected call stays rejected: find another way, or say what is missing.
+Ask with `ask_human` where you lack something that only the person knows.
+A rejected call stays rejected: find another way, or say what is missing.
 """
 CONFIG: dict[str, Any] = {
     "instructions": INSTRUCTIONS,

@@ -1,15 +1,15 @@
 """Making the calls of one loop, each once: what a call gave is recorded under its id, with the event that tells of it, in one commit.
 
 Whoever takes the loop up after a crash finds what was recorded and makes the others. A crash inside a call lets it be made again; tools
-get a key for that (`ToolUse.key`).
+get a key for that (`ToolUse.key`). Calls are made in threads, but what is written is written in the step's own.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +23,8 @@ LOOK = 0.25
 """Seconds between two looks whether the run is still wanted, while calls are made."""
 SHOWN = 2_000
 """Characters of arguments and results in events and in what people read; what resume needs is kept whole (C15)."""
+CALL = "call/"
+"""Before a call's id: the key of its record."""
 CUT = "\n...[truncated]...\n"
 
 Status = Literal["done", "failed", "rejected", "waiting"]
@@ -47,31 +49,41 @@ class Journal:
     state: State
 
     def make(self, calls: Sequence[Ready]) -> dict[str, dict[str, Any]]:
-        """Make these calls: those in the workspace in their order, the others at the same time. Gives by id `{"status", "result", "ms"}`.
+        """Make these calls: those in the workspace in their order, the others at the same time.
 
-        What one raises ends the step, after the others were recorded. Raises Stopped as soon as the run is not wanted any more.
+        Gives by id `{"status", "result", "ms"}`.
+        What one raises ends the step, once what else is there by then was recorded. Raises Stopped as soon as the run is not wanted any more.
         """
-        inside = [call for call in calls if call.tool.in_workspace]
-        outside = [call for call in calls if not call.tool.in_workspace]
-        found = self._at_once(outside) if len(outside) > 1 else {call.id: self._recorded(call) for call in outside}
-        return found | {call.id: self._in_workspace(call) for call in inside}
+        outside = {call.id: call for call in calls if not call.tool.in_workspace}
+        found = {key.removeprefix(CALL): got for key, got in self.context.recorded([f"{CALL}{name}" for name in outside]).items()}
+        found |= self._at_once([call for name, call in outside.items() if name not in found])
+        return found | {call.id: self._in_workspace(call) for call in calls if call.tool.in_workspace}
 
     def _at_once(self, calls: Sequence[Ready]) -> dict[str, dict[str, Any]]:
-        pool = ThreadPoolExecutor(min(AT_ONCE, len(calls)), thread_name_prefix="step tool")
+        """Each in a thread; what it gives is recorded from here, as it comes."""
+        if not calls:
+            return {}
+        found: dict[str, dict[str, Any]] = {}
+        pool = ThreadPoolExecutor(min(AT_ONCE, len(calls)), thread_name_prefix="tool")
         try:
-            futures: dict[str, Future[dict[str, Any]]] = {call.id: pool.submit(self._recorded, call) for call in calls}
-            while wait(futures.values(), timeout=LOOK).not_done:
+            waiting = {self._begun(call, pool): call for call in calls}
+            while waiting:
+                done = wait(waiting, timeout=LOOK, return_when=FIRST_COMPLETED).done
+                errors = [error for future in done if (error := future.exception()) is not None]
+                found |= {call.id: self._noted(call, future) for future, call in _taken(waiting, done)}
+                if errors:
+                    raise errors[0]
                 self.context.check()
-            return {call_id: future.result() for call_id, future in futures.items()}
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # one that hangs is left behind: what it records is refused
+            pool.shutdown(wait=False, cancel_futures=True)  # one that hangs is left behind: nobody records what it gives
+        return found
 
-    def _recorded(self, call: Ready) -> dict[str, Any]:
-        def work() -> dict[str, Any]:
-            self.context.emit("tool_call_started", self._told(call.id, call.tool.name, call.arguments))
-            return self._made(call)
+    def _begun(self, call: Ready, pool: ThreadPoolExecutor) -> Future[dict[str, Any]]:
+        self.context.emit("tool_call_started", self._told(call.id, call.tool.name, call.arguments))
+        return pool.submit(self._made, call)
 
-        return self.note(call.id, call.tool.name, call.arguments, work)
+    def _noted(self, call: Ready, future: Future[dict[str, Any]]) -> dict[str, Any]:
+        return self.note(call.id, call.tool.name, call.arguments, future.result)
 
     def _in_workspace(self, call: Ready) -> dict[str, Any]:
         """Made anew by whoever takes the loop up, since the workspace then is as it was before; told once."""
@@ -103,11 +115,21 @@ class Journal:
             shown = {"result": shortened(got["result"]), "status": got["status"], "ms": got["ms"]}
             return "tool_call_completed", {**self._told(call_id, tool, arguments), **shown}
 
-        found: dict[str, Any] = self.context.once(f"call/{call_id}", work, tell=tell)
+        found: dict[str, Any] = self.context.once(f"{CALL}{call_id}", work, tell=tell)
         return found
 
     def _told(self, call_id: str, tool: str, arguments: Any) -> dict[str, Any]:
         return {"id": call_id, "tool": tool, "arguments": previewed(arguments), "loop_num": self.context.loop_num}
+
+
+def _taken(
+    waiting: dict[Future[dict[str, Any]], Ready], done: Iterable[Future[dict[str, Any]]]
+) -> Iterator[tuple[Future[dict[str, Any]], Ready]]:
+    """Those that are done and gave something; none of them is waited for any more."""
+    for future in done:
+        call = waiting.pop(future)
+        if future.exception() is None:
+            yield future, call
 
 
 def ended(status: Status, result: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -117,6 +117,11 @@ class Held:
             if threading.get_ident() != self.thread_ident:
                 connection.close()
 
+    def recorded(self, keys: Collection[str]) -> dict[str, Any]:
+        """Those of these keys that `once` has recorded for this execution, each with its result."""
+        with self._own_connection():
+            return {memo.key: _result(memo) for memo in Memo.objects.filter(scope=self.key, key__in=keys)}
+
     def _recorded(self, key: str, function: Callable[[], Any], tell: Callable[[Any], Told] | None, flush: Callable[[], None]) -> Any:
         found = Memo.objects.filter(scope=self.key, key=key).first()
         if found is not None:
@@ -159,7 +164,7 @@ class Held:
 
     def write_event(self, kind: EventKind, data: Mapping[str, Any]) -> None:
         """An event in its own small commit. Raises Stopped where the run is not ours."""
-        with transaction.atomic(durable=True):
+        with self._own_connection(), transaction.atomic(durable=True):
             self._append(kind, data)
             self._require()  # after the append, which waits for whoever is ending the run just now
 
@@ -218,6 +223,7 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             stream=said.add,
             emit=emit,
             once=partial(held.once, flush=flush),
+            recorded=held.recorded,
             check=held.check,
             workspace=workspace,
             shared=Path(settings.WAYSTATION_SHARED),

@@ -53,7 +53,9 @@ def after_step(
         node_id=step if ran else head.node_id,
         next_step=next_step,
         loop_num=number,
-        completed_nodes=sequence.completed(held.steps, next_step or sequence.following(held.steps, step)) if ran else head.completed_nodes,
+        completed_nodes=sequence.completed(held.steps, step if midway else next_step or sequence.following(held.steps, step))
+        if ran
+        else head.completed_nodes,
         total_nodes=len(held.steps),
         metadata={
             **kept,
