@@ -5,7 +5,7 @@ Nothing here knows Django, Celery or Channels: a step can be called in a test, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -192,6 +192,8 @@ class Order:
     """`waystation/<id>`; a child run works on a branch of its own, `waystation/<id>-<run id>`."""
     check_command: Sequence[str] = ()
     """The repository's own check, an argument list that an operator wrote; empty when there is none."""
+    user_id: int | None = None
+    """Who asked for this run."""
     author: str = "Waystation <waystation@localhost>"
     """Git author and committer of the run's commits, `Name <mail>`."""
 
@@ -302,6 +304,8 @@ class Context:
     check: Callable[[], None]
     """Raise `Stopped` when the run was cancelled or taken over. Call it between pieces of long work."""
     workspace: Workspace
+    recorded: Callable[[Collection[str]], Mapping[str, Any]] = lambda keys: {}
+    """Those of these keys that `once` has recorded for this execution, each with its result."""
     stream: Callable[[str], None] = lambda text: None
     """Say something while the step works, token by token: seen live, gathered for up to 50 ms, kept with the log, in no checkpoint."""
     emit: Callable[[Literal["tool_call_started", "tool_call_completed", "log"], Mapping[str, Any]], None] = lambda kind, data: None
@@ -330,18 +334,34 @@ class Context:
 Step = Callable[[State, Context], Outcome]
 
 _STEPS: dict[str, Step] = {}
+_CHECKS: dict[str, Callable[[Mapping[str, Any]], None]] = {}
+
+
+class ConfigInvalid(Exception):
+    """A step template's configuration cannot be used. `errors` maps each place in it to sentences."""
+
+    code = "config_invalid"
+
+    def __init__(self, errors: Mapping[str, list[str]]) -> None:
+        super().__init__(" ".join(f"{place}: {text}" for place, texts in errors.items() for text in texts))
+        self.errors = dict(errors)
 
 
 class UnknownStep(Exception):
     """A template names a step function that this code does not have."""
 
 
-def step(name: str) -> Callable[[Step], Step]:
-    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`."""
+def step(name: str, *, check: Callable[[Mapping[str, Any]], None] | None = None) -> Callable[[Step], Step]:
+    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`.
+
+    `check` looks at a step template's configuration when it is saved, and raises ConfigInvalid.
+    """
 
     def register(function: Step) -> Step:
         if _STEPS.setdefault(name, function) is not function:
             raise ValueError(f"two step functions are called {name!r}")
+        if check is not None:
+            _CHECKS[name] = check
         return function
 
     return register
@@ -352,3 +372,9 @@ def find(name: str) -> Step:
     if name not in _STEPS:
         raise UnknownStep(f"there is no step function {name!r}; known are {', '.join(sorted(_STEPS))}")
     return _STEPS[name]
+
+
+def check_config(name: str, config: Mapping[str, Any]) -> None:
+    """Raise ConfigInvalid where that step function could not use this configuration."""
+    if name in _CHECKS:
+        _CHECKS[name](config)
