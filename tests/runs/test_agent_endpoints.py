@@ -163,7 +163,7 @@ def many(*calls):
     ("config", "script", "code", "requests"),
     [
         ({"max_loops": 2}, by_loop(many()), "loop_limit", 2),
-        ({"limits": {"tokens": 150}}, by_loop(many()), "limit_total_tokens", 2),
+        ({"limits": {"tokens": 150}}, by_loop(many()), "limit_tokens", 2),
         ({"limits": {"tool_calls": 3}}, by_loop(many(LOOK, LOOK)), "limit_tool_calls", 2),
         ({"limits": {"cost": 0.0001}}, by_loop(many()), "limit_cost", 1),
     ],
