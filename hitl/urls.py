@@ -16,6 +16,7 @@ from hitl.views import (
     recipes,
     threads,
     tokens,
+    tools,
 )
 
 app_name = "hitl"
@@ -57,6 +58,7 @@ urlpatterns = [
     path("operations/", operations.operations, name="operations"),
     path("tokens/", tokens.token_list, name="tokens"),
     path("tokens/<uuid:token_id>/revoke", tokens.revoke, name="token_revoke"),
+    path("tools/", tools.tool_list, name="tools"),
     path("deliveries/", outbound.deliveries, name="deliveries"),
     path("deliveries/<dlv:delivery_id>/again", outbound.again, name="delivery_again"),
     path("notifications/", outbound.notifications, name="notifications"),
