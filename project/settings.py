@@ -303,5 +303,6 @@ LOGGING = {
         "celery": {"level": "WARNING"},
         "daphne": {"level": "WARNING"},
         "kombu": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
     },
 }
