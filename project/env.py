@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
@@ -11,6 +12,8 @@ from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints import sealing
 from runs.workflows import calendars as reading
+
+_PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def text(name: str, default: str = "") -> str:
@@ -51,6 +54,17 @@ def calendars(name: str, shipped: dict[str, Any]) -> dict[str, Any]:
             reading.read(hours)
         except reading.CalendarInvalid as error:
             raise ImproperlyConfigured(f"{name}, calendar {calendar!r}: {error}") from error
+    return found
+
+
+def graphs(name: str) -> dict[str, str]:
+    """Names of graphs, each with its place as `module:attribute`, from a JSON object."""
+    try:
+        found = json.loads(text(name, "{}"))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} is no JSON object: {error}") from error
+    if not isinstance(found, dict) or not all(isinstance(place, str) and _PLACE.fullmatch(place) for place in found.values()):
+        raise ImproperlyConfigured(f'{name}: use a JSON object such as {{"mail": "shop.graphs:mail"}}')
     return found
 
 

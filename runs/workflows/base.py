@@ -310,6 +310,11 @@ class Context:
     """A folder that all workers see, for what a workflow reads and keeps outside its runs."""
     sub_steps: Sequence[str] = ()
     """Names of the step template's sub-steps, in order; empty where it has none."""
+    thread_id: str = ""
+    """Shown id of the thread that the run works on."""
+    halting: Callable[[], bool] = lambda: False
+    """Whether the run should come to a step boundary soon: a person wants it suspended, or the worker ends. Long work that can be parted
+    answers a Go to its own step then."""
     approvals: Mapping[str, Approval] = field(default_factory=dict)
     """By step, and by the name of its function."""
     require_approval: RequireApproval = _nobody_is_asked
@@ -326,17 +331,26 @@ class Context:
 
 Step = Callable[[State, Context], Outcome]
 
+Check = Callable[[Mapping[str, Any]], dict[str, list[str]]]
+"""What is wrong with a step template's configuration: field → sentences; empty where nothing is."""
+
 _STEPS: dict[str, Step] = {}
+_CHECKS: dict[str, Check] = {}
 
 
 class UnknownStep(Exception):
     """A template names a step function that this code does not have."""
 
 
-def step(name: str) -> Callable[[Step], Step]:
-    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`."""
+def step(name: str, *, check: Check | None = None) -> Callable[[Step], Step]:
+    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`.
+
+    A step template whose configuration `check` finds fault with is not saved.
+    """
 
     def register(function: Step) -> Step:
+        if check is not None:
+            _CHECKS[name] = check
         if _STEPS.setdefault(name, function) is not function:
             raise ValueError(f"two step functions are called {name!r}")
         return function
@@ -349,3 +363,8 @@ def find(name: str) -> Step:
     if name not in _STEPS:
         raise UnknownStep(f"there is no step function {name!r}; known are {', '.join(sorted(_STEPS))}")
     return _STEPS[name]
+
+
+def faults(name: str, config: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What is wrong with the configuration of a step template of that function: field → sentences."""
+    return _CHECKS[name](config) if name in _CHECKS else {}
