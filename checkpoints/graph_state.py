@@ -205,6 +205,12 @@ def state(checkpoint: Any, *, using: str = "default") -> dict[str, Any]:
     return {**shown, **_asked(row, using)}
 
 
+def skeleton(kind: str, data: bytes) -> dict[str, Any]:
+    """What a checkpoint's payload says of its channels, as JSON; empty where it cannot be read here."""
+    found = _plain(kind, data) if kind == "msgpack" else {"$type": kind}
+    return {} if "$type" in found else found
+
+
 def latest(thread_id: uuid.UUID) -> Any:
     """The newest checkpoint of a thread's graph, not of its sub-graphs; None where no graph has run."""
     row = GraphCheckpoint.objects.filter(namespace__thread=thread_id, namespace__name="").select_related("checkpoint")

@@ -30,7 +30,7 @@ from jsonschema import Draft202012Validator
 from checkpoints import codec, ids, redaction, store
 from checkpoints.fields import Locked
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Event, Memo, Thread
-from checkpoints.portable_schema import FORMAT, SCHEMA, VERSION
+from checkpoints.portable_schema import FORMAT, SCHEMA, VERSION, VERSIONS
 from checkpoints.store import Entry
 
 Document = dict[str, Any]
@@ -105,7 +105,8 @@ def one_view() -> None:
 
 def _exported(thread: Thread) -> Iterator[Document]:
     """The checkpoints, parents first; a state is let go when nothing that follows needs it."""
-    rows = {one.pk: one for one in Checkpoint.objects.filter(thread=thread).defer("body").order_by("pk")}
+    own = Checkpoint.objects.filter(thread=thread, graph=None)  # a graph's are `graph_portable`'s
+    rows = {one.pk: one for one in own.defer("body").order_by("pk")}
     waiting = Counter(one.parent_id for one in rows.values())
     states: dict[uuid.UUID, codec.State] = {}
     for row in _parents_first(rows):
@@ -187,8 +188,9 @@ def read(raw: bytes, *, limit: int) -> Document:
         document = json.loads(raw, parse_constant=_no_constant)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ImportRefused("document_invalid", f"This is no document of the format {FORMAT!r}.")
-        if document.get("version") != VERSION:
-            raise ImportRefused("unknown_version", f"This document is of version {str(document.get('version'))[:20]}; {VERSION} is known.")
+        if document.get("version") not in VERSIONS:
+            known = ", ".join(map(str, VERSIONS))
+            raise ImportRefused("unknown_version", f"This document is of version {str(document.get('version'))[:20]}; known are {known}.")
         if isinstance(document.get("digest"), str) and digest(document) != document["digest"]:
             raise ImportRefused("digest_mismatch", "The document's digest does not match: it was changed after its export.")
         _check_shape(document)

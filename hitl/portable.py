@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.utils import timezone
 
-from checkpoints import codec, collecting, ids, portable, store
+from checkpoints import codec, collecting, graph_portable, ids, portable, store
 from checkpoints.fields import demand
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.portable import Document, Loaded
@@ -33,7 +33,7 @@ def export(thread_id: uuid.UUID) -> Document:
         thread = Thread.objects.select_related("owner", "team", "work_order", "imported").filter(pk=thread_id).first()
         if thread is None:
             raise NotFound("There is no such thread.")
-        document = portable.export(thread)
+        document = {**portable.export(thread), **graph_portable.export(thread)}
         source = _source(thread)
         known = {run["id"] for run in source["runs"]}
         document["thread"]["repository_url"] = source["thread"]["repository_url"] or runs.repository_of(thread)
@@ -55,6 +55,7 @@ def load(document: Document, *, owner: User, team: Group | None = None) -> Loade
     with transaction.atomic():
         loaded = portable.load(document, owner=owner, team=team)
         runs.load(document, loaded)
+        graph_portable.load(document, loaded)
         source = {key: document[key] for key in ("thread", "exported_at", "digest")}
         history = {section: loaded.translated(document[section]) for section in HISTORY}
         Import.objects.create(thread=loaded.thread, imported_by=owner, at=timezone.now(), source={**source, **history})

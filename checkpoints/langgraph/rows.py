@@ -19,10 +19,10 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 
 from checkpoints import codec, graph_state, sealing
+from checkpoints.graph_keys import checkpoint_pk
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.graph_state import Value
 from checkpoints.langgraph.blobs import Blobs, dump
-from checkpoints.langgraph.keys import checkpoint_pk
 from checkpoints.langgraph.statements import Statement, upsert
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import CheckpointDamaged, StateLocked

@@ -160,11 +160,11 @@ def _turn(state: State, context: Context, graph: Graph, place: Place | None, her
     if place.status == "halted":
         return Turn() if here.unfinished else None
     action = state.get("decided", {}).get(context.step, "")
-    if not _answered(context, place, action):  # asked again: a fork at the question
-        return Turn(back_to=place.checkpoint)
     raised = next((one for one in here.raised if one.id == place.interrupt), None)
-    if raised is None:
+    if action and raised is None:
         return _taken(context, place, here)
+    if raised is None or not _answered(context, place, action, raised):  # asked again: a fork at the question
+        return Turn(back_to=place.checkpoint)
     if _digest(raised) != place.digest:
         raise StepFailed("The graph asks something else than what was answered. Nothing was done.", code="content_changed")
     value = graph_questions.answer(raised, action=action, state=state, step=context.step)
@@ -182,10 +182,10 @@ def _taken(context: Context, place: Place, here: Standing) -> Turn | None:
     return Turn() if here.unfinished else None
 
 
-def _answered(context: Context, place: Place, action: str) -> bool:
-    """Whether the last answer was given to just what the graph asked. Words are no approval, and bound by the state they came with."""
+def _answered(context: Context, place: Place, action: str, raised: Raised) -> bool:
+    """Whether the last answer was given to just what the graph asked. Words instead of a call approve nothing: the state holds them."""
     if action == REVISE:
-        return True
+        return graph_questions.takes_words(raised)
     approval = context.approved(context.step)
     return bool(action) and approval is not None and approval.material == _bound(place.interrupt, place.digest)
 

@@ -109,6 +109,12 @@ def wishes(raised: Raised) -> Wishes | None:
     return None
 
 
+def takes_words(raised: Raised) -> bool:
+    """Whether the question may be answered with words instead of a verdict on its call."""
+    asked = wishes(raised)
+    return asked is not None and asked.as_calls and asked.takes_words
+
+
 def _all(dialect: Dialect, found: Sequence[Wish | None]) -> Wishes | None:
     whole = [wish for wish in found if wish is not None]
     return Wishes(dialect, whole) if len(whole) == len(found) else None

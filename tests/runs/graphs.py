@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import Annotated, Any, TypedDict
 
+from django.db import connection
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.config import get_stream_writer
@@ -30,7 +31,10 @@ def work(name: str) -> Any:
         EFFECTS[name] += 1
         hook = steps.HOOKS.get(name)
         if callable(hook):
-            hook()
+            try:
+                hook()
+            finally:
+                connection.close()  # LangGraph runs nodes in threads of its own
         return {"log": [f"{name}: {state['topic']}"]}
 
     return node

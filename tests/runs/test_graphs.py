@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from contextlib import suppress
@@ -10,22 +11,25 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from checkpoints import store
+from checkpoints import codec, portable, store
 from checkpoints.graph_models import GraphCheckpoint, GraphThread
 from checkpoints.langgraph import DjangoSaver
 from checkpoints.models import Checkpoint, Event, EventKind
-from hitl import services
+from hitl import portable as whole
+from hitl import services, threads
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
 from runs.definitions import TemplateInvalid
 from runs.engine import record, recovery
-from runs.models import Pause
+from runs.engine.advance import advance
+from runs.models import Pause, Run
 from runs.steps import graphs as step
 from tests import steps
 from tests.conftest import drive, fresh, log_lines, pause_of, state_at_head
 from tests.crash import Killed, child_environment, expire_leases, work_off
 from tests.databases import file_database
+from tests.documents import signed
 from tests.runs.graphs import EFFECTS
 from tests.stack import ROOT
 
@@ -317,7 +321,18 @@ def test_what_somebody_else_wrote_of_a_graphs_place_is_not_taken(graph_order, an
     forged = {"graph_runs": {"work": {"space": "other@x", "checkpoint": "y", "status": "done"}}}
     answer(order, ana, "cancel")
     runs.fork(Pause.objects.get().checkpoint_id, by=ana, reason="forged", state=forged)
-    assert pause_of(drive(order)).question == "Go on?"
+    order = drive(order)
+    assert pause_of(order).question == "Go on?"
+    state = state_at_head(order.thread_id)
+    asked = pause_of(order).checkpoint
+    answer(order, ana, "cancel")
+    for action in ("approve", "answer", "revise"):  # an answer that nobody gave
+        edited = {**state, "decided": {"work": action}, "graph_answer": "yes", "revision_feedback": "yes"}
+        runs.fork(asked.pk, by=ana, reason="forged", state=edited)
+        order = drive(order)
+        assert pause_of(order).question == "Go on?", action
+        answer(order, ana, "cancel")
+    assert "b" not in EFFECTS
 
 
 # -- templates ------------------------------------------------------------------------------------------------------------------------
@@ -460,3 +475,22 @@ print(advance(uuid.UUID(sys.argv[1]), budget=60))
 def answer_without_worker(order: Any, by: Any) -> Any:
     services.decide(pause_of(order).pk, action="answer", by=by, via=Via.PAGE, **said("yes"))
     return fresh(order)
+
+
+def test_an_imported_run_asks_again_and_its_graph_goes_on(graph_order, zoe):
+    """The graph comes along: what was done before the question is not done again elsewhere."""
+    order = drive(graph_order("line"))
+    document = portable.read(signed(json.loads(codec.encode(whole.export(order.thread_id)))), limit=10_000_000)
+    thread = whole.load(document, owner=zoe).thread
+    run = Run.objects.get(thread=thread)
+    assert run.failure_code == "imported"
+    resumed = threads.resume(run.pk, by=zoe, via=Via.REST).run
+    while advance(resumed.pk, budget=60):
+        pass
+    pause = Pause.objects.open().get(run=resumed)
+    services.decide(pause.pk, action="answer", by=zoe, via=Via.PAGE, **said("yes"))
+    while advance(resumed.pk, budget=60):
+        pass
+    state = state_at_head(thread.pk)
+    assert (state["log"], state["answers"]) == (["a: tea", "b: tea"], ["yes"])
+    assert EFFECTS["a"] == 1
