@@ -64,7 +64,10 @@ METADATA: dict[str, Any] = {
         "failure_code": text(64),
         "outputs": OBJECT,
         "report": PATCH,
-        "gather": {"type": "object", "properties": {"children": {"type": "array", "maxItems": 0}, "report": PATCH}},
+        "gather": {
+            "type": "object",
+            "properties": {"children": listed(record({"name": text(100), "run_id": shown("run")})), "report": PATCH},
+        },
     },
 }
 CHECKPOINT = record(
@@ -118,7 +121,11 @@ RUN = record(
         "created_at": TIME,
         "started_at": TIME_OR_NULL,
         "ended_at": TIME_OR_NULL,
-    }
+        "parent": {**shown("run", null=True), "description": "The run that waits for this one, where it is in the document too."},
+        "child_name": {**text(100), "minLength": 1, "description": "What that one calls it."},
+        "optional": {"type": "boolean", "description": "That one goes on without it where it fails."},
+    },
+    optional=("parent", "child_name", "optional"),
 )
 PAUSE = record(
     {
@@ -243,29 +250,28 @@ GRAPH = record(
     }
 )
 
+DOCUMENT: dict[str, Any] = {
+    "format": {"const": FORMAT},
+    "version": {"enum": list(VERSIONS)},
+    "exported_at": TIME,
+    "thread": THREAD,
+    "checkpoints": listed(CHECKPOINT),
+    "events": listed(EVENT),
+    "memos": listed(MEMO),
+    "blobs": {
+        "type": "object",
+        "propertyNames": DIGEST,
+        "additionalProperties": {"type": "string", "description": "Base64."},
+    },
+    "runs": listed(RUN),
+    "pauses": listed(PAUSE),
+    "decisions": listed(DECISION),
+    "graph": {**GRAPH, "description": "What LangGraph's saver goes on from."},
+    "digest": {**DIGEST, "description": "sha256 of the canonical JSON of all the rest: sorted keys, no spaces, ASCII."},
+}
+CHILDREN = {**listed(record(DOCUMENT, optional=("graph",))), "maxItems": 10_000, "description": "Threads of child runs, at any depth."}
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "A thread of Waystation",
-    **record(
-        {
-            "format": {"const": FORMAT},
-            "version": {"enum": list(VERSIONS)},
-            "exported_at": TIME,
-            "thread": THREAD,
-            "checkpoints": listed(CHECKPOINT),
-            "events": listed(EVENT),
-            "memos": listed(MEMO),
-            "blobs": {
-                "type": "object",
-                "propertyNames": DIGEST,
-                "additionalProperties": {"type": "string", "description": "Base64."},
-            },
-            "runs": listed(RUN),
-            "pauses": listed(PAUSE),
-            "decisions": listed(DECISION),
-            "graph": {**GRAPH, "description": "What LangGraph's saver goes on from."},
-            "digest": {**DIGEST, "description": "sha256 of the canonical JSON of all the rest: sorted keys, no spaces, ASCII."},
-        },
-        optional=("graph",),
-    ),
+    **record({**DOCUMENT, "children": CHILDREN}, optional=("graph", "children")),
 }

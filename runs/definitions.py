@@ -148,6 +148,21 @@ def known(digest: str, slug: str) -> Definition | None:
     return None
 
 
+def below(above: Definition, digest: str) -> Definition | None:
+    """The definition of that digest among those of the child runs that a definition's steps may start: of all sub-steps, or of one.
+
+    Call inside a transaction.
+    """
+    for step in above.steps:
+        subs = step.get("sub_steps", [])
+        for steps in [subs, *([one] for one in subs)] if subs else ():
+            content = {**above.content, "steps": steps}
+            if codec.digest(codec.encode(content)) == digest:
+                facts = {"template_slug": above.template_slug, "template_version": above.template_version, "content": content}
+                return Definition.objects.get_or_create(digest=digest, defaults=facts)[0]
+    return None
+
+
 def freeze(template: Template) -> Definition:
     """The template with its current step templates, under the digest of that content. Call inside a transaction."""
     content = frozen(template)

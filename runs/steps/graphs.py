@@ -204,7 +204,7 @@ def _work(context: Context, graph: Graph, turn: Turn) -> bool:
                 context.check()
                 if context.halting():
                     return True
-            case _:
+            case "tool_call_started" | "tool_call_completed":
                 context.emit(kind, {**said, "loop_num": context.loop_num})
     return False
 
@@ -277,8 +277,8 @@ def _place(state: State, context: Context) -> Place | None:
     kept = state.get(RUNS)
     match kept.get(context.step) if isinstance(kept, Mapping) else None:
         case {"space": str() as space, "checkpoint": str() as at, "status": "asked" | "halted" | "done" as status, **more}:
-            rest = {name: more.get(name) for name in ("shape", "interrupt", "digest")}
-            if all(isinstance(value, str) for value in rest.values()) and space.rpartition("@")[0] == context.step:
+            rest = {name: str(more.get(name, "")) for name in ("shape", "interrupt", "digest")}
+            if space.rpartition("@")[0] == context.step:
                 return Place(space=space, checkpoint=at, status=status, **rest)
     return None
 

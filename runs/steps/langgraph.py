@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from django.conf import settings
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -41,8 +41,8 @@ CUT = 2_000
 """Characters of a node's update, of a tool's arguments and of its result that are told."""
 WAITING = 100
 """Pieces that an asynchronous graph may be ahead."""
-Piece = tuple[str, Any]
-"""Kind and content: `token`, `node`, `custom`, `superstep`, `tool_call_started`, `tool_call_completed`."""
+Piece = tuple[Literal["token", "node", "custom", "superstep", "tool_call_started", "tool_call_completed"], Any]
+"""Kind and content of what a graph does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +112,8 @@ class Graph:
         given: Any = Command(resume=dict([turn.answer])) if turn.answer else turn.input
         options = {"stream_mode": list(MODES), "subgraphs": True, "durability": "sync"}
         config = self.config(turn.back_to)
-        asynchronous = _asynchronous(self.compiled)
-        pieces = _pumped(self.compiled, given, config, options) if asynchronous else self.compiled.stream(given, config, **options)
+        stream = _pumped if _asynchronous(self.compiled) else _streamed
+        pieces = stream(self.compiled, given, config, options)
         try:
             for namespace, mode, content in pieces:
                 yield from self._told(namespace, mode, content)
@@ -218,10 +218,14 @@ def _no_function(bound: Any) -> bool:
     return any(getattr(one, "func", True) is None and getattr(one, "afunc", None) is not None for one in steps)
 
 
+def _streamed(compiled: Any, given: Any, config: RunnableConfig, options: Mapping[str, Any]) -> Generator[Any]:
+    yield from compiled.stream(given, config, **options)
+
+
 _END = object()
 
 
-def _pumped(compiled: Any, given: Any, config: RunnableConfig, options: Mapping[str, Any]) -> Iterator[Any]:
+def _pumped(compiled: Any, given: Any, config: RunnableConfig, options: Mapping[str, Any]) -> Generator[Any]:
     """What an asynchronous graph streams, which has an event loop in a thread of its own: none of ours may see one."""
     pieces: queue.Queue[Any] = queue.Queue(WAITING)
     over = threading.Event()

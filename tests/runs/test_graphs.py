@@ -417,6 +417,8 @@ class Deaths:
             drive(order)
         through, self.left, self.dead = not self.dead, 0, False
         work_off()
+        while Run.objects.filter(thread=order.thread_id, status="running").exists():  # the dead one's last heartbeat came late
+            work_off()
         return through
 
 
