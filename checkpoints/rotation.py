@@ -95,7 +95,8 @@ def _take(column: SealedField, rows: Sequence[tuple[Any, Any]], found: Found, *,
 def _key(model: type[models.Model]) -> tuple[str, str]:
     """The columns of a primary key, and as many placeholders."""
     key: Any = model._meta.pk
-    names = [_name(one.column) for one in (key.fields if isinstance(key, models.CompositePrimaryKey) else [key])]
+    parts: list[Any] = list(key.fields) if isinstance(key, models.CompositePrimaryKey) else [key]
+    names = [_name(one.column) for one in parts]
     return ", ".join(names), ", ".join(["%s"] * len(names))
 
 

@@ -98,7 +98,7 @@ def edit_step_template(
         find(function)
     except UnknownStep as error:
         raise TemplateInvalid({"function": [str(error)]}) from error
-    if errors := faults(function, values["config"]):
+    if errors := faults(function, dict(config or {})):
         raise TemplateInvalid(errors)
     if sub_steps:
         freeze_steps(values["sub_steps"], inside=(slug,))

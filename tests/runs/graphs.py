@@ -48,7 +48,7 @@ def asking(value: Any, schema: Any = None) -> Any:
     return node
 
 
-def _line(*nodes: tuple[str, Any]) -> StateGraph[Any]:
+def _line(*nodes: tuple[str, Any]) -> Any:
     graph: Any = StateGraph(State)
     names = [START, *(name for name, _ in nodes), END]
     for name, node in nodes:

@@ -73,7 +73,7 @@ def test_every_answer_to_calls_is_one_that_the_graph_allows(data, value):
         choices = [data.draw(st.sampled_from(["approve", "reject", *(["edit"] if call["editable"] else [])])) for call in kept]
         payload = {"calls": {call["id"]: _decision(one, call) for call, one in zip(kept, choices, strict=True)}}
         assert not schemas.validate_resume_payload(calls.required(kept), payload)
-        decided = {"call_decisions": {"s": calls.decided(kept, payload)}}
+        decided: dict[str, Any] = {"call_decisions": {"s": calls.decided(kept, payload)}}
     else:
         shown = found.required_inputs["properties"][REPLY]["properties"]
         choices = [data.draw(st.sampled_from(part["properties"]["decision"]["enum"])) for part in shown.values()]
@@ -112,7 +112,7 @@ def test_words_answer_the_one_call_that_takes_them():
 
 def test_what_was_decided_on_other_arguments_decides_nothing():
     """F5."""
-    value = {"action_request": {"action": "pay", "args": {"sum": 1}}, "config": {"allow_accept": True, "allow_ignore": True}}
+    value: Any = {"action_request": {"action": "pay", "args": {"sum": 1}}, "config": {"allow_accept": True, "allow_ignore": True}}
     decided = calls.decided(questions.calls_of(asked(value)), None)
     value["action_request"]["args"] = {"sum": 1000}
     with pytest.raises(StepFailed):

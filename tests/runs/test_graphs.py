@@ -23,6 +23,7 @@ from runs import services as runs
 from runs.definitions import TemplateInvalid
 from runs.engine import record, recovery
 from runs.engine.advance import advance
+from runs.forks import NothingToFork
 from runs.models import Pause, Run
 from runs.steps import graphs as step
 from tests import steps
@@ -272,7 +273,7 @@ def test_a_graphs_checkpoints_stand_in_the_history_of_the_run(graph_order, ana, 
     assert page.get(f"/checkpoints/{last.shown_id}/").status_code == 200
     compared = page.get(f"/checkpoints/compare?old={first.shown_id}&new={last.shown_id}").content.decode()
     assert "a: tea" in compared
-    with pytest.raises(runs.NothingToFork, match="a graph wrote it"):
+    with pytest.raises(NothingToFork, match="a graph wrote it"):
         runs.fork(last.pk, by=ana, reason="from the middle of a graph")
 
 
