@@ -2,6 +2,8 @@
 
 A graph's checkpoint is a row of `Checkpoint`, so pages, API and permissions know it, and one of `GraphCheckpoint` with what the graph
 goes on from. Values of channels are blobs, once per version; a list that grew is the new items and a reference to what it grew from.
+
+Contents are sealed at rest; digests are over what is inside, so lists still find what they grew from.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from django.db import models
 from django.db.models import Q
 
 from checkpoints import ids
+from checkpoints.fields import SealedBinaryField
 
 
 class GraphThread(models.Model):
@@ -52,7 +55,7 @@ class GraphCheckpoint(models.Model):
     parent = models.UUIDField(null=True, help_text="The parent's key.")
     run = models.TextField(blank=True, help_text="LangGraph's run_id.")
     kind = models.CharField(max_length=40, help_text="How content was serialised: see checkpoints.graph_state.")
-    content = models.BinaryField()
+    content = SealedBinaryField()
 
     class Meta:
         constraints = [  # also the look-up of one, and of the latest
@@ -77,7 +80,7 @@ class GraphBlob(models.Model):
     )
     items = models.PositiveIntegerField(null=True, help_text="Of the whole list; null for what is none.")
     kind = models.CharField(max_length=40)
-    content = models.BinaryField()
+    content = SealedBinaryField()
     digest = models.BinaryField(help_text="sha256 of the whole value as it was serialised, of a list without its header.")
 
     class Meta:
@@ -99,7 +102,7 @@ class GraphWrite(models.Model):
     task_path = models.TextField(blank=True)
     channel = models.TextField()
     kind = models.CharField(max_length=40)
-    content = models.BinaryField()
+    content = SealedBinaryField()
 
     def __str__(self) -> str:
         return f"{self.task_id} {self.channel}"

@@ -21,8 +21,9 @@ from typing import Any, cast
 
 from django.db import connections
 
-from checkpoints import codec
-from checkpoints.graph_models import GraphCheckpoint, GraphWrite
+from checkpoints import codec, sealing
+from checkpoints.fields import demand
+from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphWrite
 
 BODY = {"graph": 1}
 """Body of the Checkpoint of a graph: the state is read from the graph's tables."""
@@ -39,6 +40,9 @@ TRIGGER = "branch:to:"
 
 class Damaged(ValueError):
     """Stored bytes are not what was written."""
+
+
+_CONTENT: Any = GraphBlob._meta.get_field("content")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +115,17 @@ def pack(kind: str, data: bytes) -> tuple[str, bytes]:
     return kind, data
 
 
+def opened(content: Any) -> bytes:
+    """What a row's content holds. Raises sealing.KeyMissing, and Damaged where it cannot be opened for another reason."""
+    try:
+        return bytes(demand(content))
+    except sealing.SealBroken as error:
+        raise Damaged(str(error).rstrip(".")) from error
+
+
 def unpack(kind: str, content: Any) -> tuple[str, bytes]:
-    data = bytes(content)
+    """Kind and bytes of a row's content. Raises as `opened`."""
+    data = opened(content)
     if not kind.startswith("z:"):
         return kind, data
     try:
@@ -127,7 +140,7 @@ def digest_of(kind: str, content: bytes) -> str:
 
 
 def values(namespace: int, wanted: Mapping[str, str], *, using: str) -> dict[str, Value]:
-    """The values of channels at versions; a channel whose blob is not there is left out. Raises Damaged."""
+    """The values of channels at versions; a channel whose blob is not there is left out. Raises as `opened`."""
     if not wanted:
         return {}
     marks = ", ".join(["(%s, %s)"] * len(wanted))
@@ -152,8 +165,8 @@ def _joined(channel: str, chain: list[Any]) -> Value:
     """The value of a chain of blobs, oldest first."""
     parts: list[bytes] = []
     kind, summed, size, summed_size = "", None, 0, 0
-    for blob, depth, _, packed, content, _ in chain:
-        kind, data = unpack(packed, content)
+    for blob, depth, _, packed, stored, _ in chain:
+        kind, data = unpack(packed, _CONTENT.from_db_value(stored, None, None))  # read past the ORM
         parts.append(data)
         size += len(data)
         if depth == 0:
@@ -171,10 +184,10 @@ def _joined(channel: str, chain: list[Any]) -> Value:
 def state(checkpoint: Any, *, using: str = "default") -> dict[str, Any]:
     """A graph's channels at a checkpoint as JSON: what JSON cannot hold is an object that says in `$type` what it is.
 
-    Raises Damaged where a stored byte was changed.
+    Raises Damaged where a stored byte was changed, sealing.KeyMissing where the key is missing.
     """
     row = GraphCheckpoint.objects.using(using).select_related("namespace").get(pk=checkpoint.pk)
-    content = bytes(row.content)
+    content = opened(row.content)
     if digest_of(row.kind, content) != checkpoint.digest:
         raise Damaged("the graph's checkpoint does not match its digest")
     kind, data = unpack(row.kind, content)
@@ -190,6 +203,12 @@ def state(checkpoint: Any, *, using: str = "default") -> dict[str, Any]:
     channels = {**found["values"], **{channel: _plain(*value.payload()) for channel, value in kept.items()}}
     shown = {channel: value for channel, value in channels.items() if not channel.startswith(TRIGGER)}
     return {**shown, **_asked(row, using)}
+
+
+def skeleton(kind: str, data: bytes) -> dict[str, Any]:
+    """What a checkpoint's payload says of its channels, as JSON; empty where it cannot be read here."""
+    found = _plain(kind, data) if kind == "msgpack" else {"$type": kind}
+    return {} if "$type" in found else found
 
 
 def latest(thread_id: uuid.UUID) -> Any:

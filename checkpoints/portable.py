@@ -30,7 +30,7 @@ from jsonschema import Draft202012Validator
 from checkpoints import codec, ids, redaction, store
 from checkpoints.fields import Locked
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Event, Memo, Thread
-from checkpoints.portable_schema import FORMAT, SCHEMA, VERSION
+from checkpoints.portable_schema import FORMAT, SCHEMA, VERSION, VERSIONS
 from checkpoints.store import Entry
 
 Document = dict[str, Any]
@@ -105,7 +105,8 @@ def one_view() -> None:
 
 def _exported(thread: Thread) -> Iterator[Document]:
     """The checkpoints, parents first; a state is let go when nothing that follows needs it."""
-    rows = {one.pk: one for one in Checkpoint.objects.filter(thread=thread).defer("body").order_by("pk")}
+    own = Checkpoint.objects.filter(thread=thread, graph=None)  # a graph's are `graph_portable`'s
+    rows = {one.pk: one for one in own.defer("body").order_by("pk")}
     waiting = Counter(one.parent_id for one in rows.values())
     states: dict[uuid.UUID, codec.State] = {}
     for row in _parents_first(rows):
@@ -137,8 +138,6 @@ def _parents_first(rows: Mapping[uuid.UUID, Checkpoint]) -> Iterator[Checkpoint]
 def _checkpoint(row: Checkpoint, state_digest: str, *, parent: bool) -> Document:
     metadata = dict(opened(row, "metadata"))
     origin = metadata.pop(IMPORTED, None)
-    if "gather" in metadata:  # child runs have threads of their own, which are not in the document
-        metadata["gather"] = {**metadata["gather"], "children": []}
     return {
         "id": row.shown_id,
         "run_id": _shown("run", row.run_id),
@@ -187,17 +186,29 @@ def read(raw: bytes, *, limit: int) -> Document:
         document = json.loads(raw, parse_constant=_no_constant)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ImportRefused("document_invalid", f"This is no document of the format {FORMAT!r}.")
-        if document.get("version") != VERSION:
-            raise ImportRefused("unknown_version", f"This document is of version {str(document.get('version'))[:20]}; {VERSION} is known.")
+        if document.get("version") not in VERSIONS:
+            known = ", ".join(map(str, VERSIONS))
+            raise ImportRefused("unknown_version", f"This document is of version {str(document.get('version'))[:20]}; known are {known}.")
         if isinstance(document.get("digest"), str) and digest(document) != document["digest"]:
             raise ImportRefused("digest_mismatch", "The document's digest does not match: it was changed after its export.")
+        for child in family(document)[1:] if isinstance(document.get("children", []), list) else ():
+            if not isinstance(child, dict) or child.get("digest") != digest(child):
+                raise ImportRefused("digest_mismatch", "A child run's digest does not match: it was changed after its export.")
         _check_shape(document)
     except RecursionError as error:
         raise ImportRefused("document_too_deep", "The document is nested too deeply.") from error
     except (ValueError, UnicodeDecodeError) as error:
         raise ImportRefused("document_invalid", f"This is no JSON: {str(error)[:200]}.") from error
-    _check_once(document)
+    for one in family(document):
+        _check_texts(one)
+        _check_once(one)
+    _check_apart(family(document))
     return document
+
+
+def family(document: Document) -> list[Document]:
+    """A document and those of its child runs' threads."""
+    return [document, *document.get("children", [])]
 
 
 def _no_constant(name: str) -> Any:
@@ -209,6 +220,9 @@ def _check_shape(document: Document) -> None:
     if error is not None:
         place = "".join(f"[{part}]" if isinstance(part, int) else f".{part[:40]}" for part in error.absolute_path) or "."
         raise ImportRefused("document_invalid", f"At {place}: {error.message[:200]}.")
+
+
+def _check_texts(document: Document) -> None:
     for section in ("checkpoints", "runs", "pauses", "decisions", "memos"):
         for row in document[section]:
             bad = next((name for name, value in row.items() if isinstance(value, str) and value != codec.readable(value)), None)
@@ -234,6 +248,16 @@ def _check_once(document: Document) -> None:
         raise ImportRefused("duplicate_id", "memos: a scope and key are given more than once.")
 
 
+def _check_apart(documents: Sequence[Document]) -> None:
+    """Threads of a family have nothing in common."""
+    for section in ("checkpoints", "runs", "pauses", "decisions"):
+        seen = Counter(row["id"] for one in documents for row in one[section])
+        if again := next((name for name, count in seen.items() if count > 1), None):
+            raise ImportRefused("duplicate_id", f"{section}: {again} is given in more than one thread.")
+    if len({one["thread"]["id"] for one in documents}) < len(documents):
+        raise ImportRefused("duplicate_id", "children: a thread is given more than once.")
+
+
 def _key(prefix: str, text: str) -> uuid.UUID:
     try:
         return ids.parse(prefix, text)
@@ -256,11 +280,9 @@ def time_of(text: str) -> dt.datetime:
 
 
 @dataclass
-class Loaded:
-    """What was written, and how ids became new ones."""
+class Names:
+    """How the ids of a family become new ones."""
 
-    thread: Thread
-    head: Checkpoint | None
     run_ids: dict[str, uuid.UUID] = field(default_factory=dict)
     """Old shown id → new key, of every run that is mentioned."""
     names: dict[str, str] = field(default_factory=dict)
@@ -276,13 +298,25 @@ class Loaded:
         return [self.translated(item) for item in value] if isinstance(value, list) else value
 
 
-def load(document: Document, *, owner: AbstractBaseUser, team: Group | None = None) -> Loaded:
-    """Write the memory's part of a document that `read` gave, as a new thread. Call inside a transaction. Raises ImportRefused."""
+@dataclass
+class Loaded(Names):
+    """What was written of one document."""
+
+    thread: Thread = field(kw_only=True)
+    head: Checkpoint | None = None
+
+
+def load(document: Document, names: Names, *, owner: AbstractBaseUser, team: Group | None = None) -> Loaded:
+    """Write the memory's part of a document that `read` gave, as a new thread. Call inside a transaction. Raises ImportRefused.
+
+    `names` is what `named` gave for the family that it belongs to.
+    """
     order = _in_order(document)
     _check_secrets(document)
     blobs = _blobs(document)
-    thread = Thread.objects.create(owner_id=owner.pk, team=team, title=document["thread"]["title"], last_seq=len(document["events"]))
-    loaded = _named(document, thread)
+    about, key = document["thread"], ids.parse(Thread.PREFIX, names.names[document["thread"]["id"]])
+    thread = Thread.objects.create(pk=key, owner_id=owner.pk, team=team, title=about["title"], last_seq=len(document["events"]))
+    loaded = Loaded(names.run_ids, names.names, thread=thread)
     for content in blobs:
         store.put_blob(content)
     made = _write_checkpoints(document, order, loaded)
@@ -298,17 +332,24 @@ def load(document: Document, *, owner: AbstractBaseUser, team: Group | None = No
     return loaded
 
 
-def _named(document: Document, thread: Thread) -> Loaded:
-    loaded = Loaded(thread=thread, head=None)
-    loaded.names[document["thread"]["id"]] = thread.shown_id
+def named(documents: Sequence[Document]) -> Names:
+    """New ids for all that a family of documents names. Raises ImportRefused."""
+    found = Names()
+    for document in documents:
+        _name(document, found)
+    return found
+
+
+def _name(document: Document, found: Names) -> None:
+    found.names[document["thread"]["id"]] = ids.show(Thread.PREFIX, ids.new())
     mentioned = [row["run_id"] for section in ("checkpoints", "events", "pauses") for row in document[section] if row["run_id"]]
     for one in dict.fromkeys([*(run["id"] for run in document["runs"]), *mentioned]):
-        _key("run", one)
-        loaded.run_ids[one] = ids.new()
-        loaded.names[one] = ids.show("run", loaded.run_ids[one])
+        if one not in found.run_ids:
+            _key("run", one)
+            found.run_ids[one] = ids.new()
+            found.names[one] = ids.show("run", found.run_ids[one])
     for section, prefix in (("checkpoints", Checkpoint.PREFIX), ("pauses", "pse"), ("decisions", "dec")):
-        loaded.names |= {row["id"]: ids.show(prefix, ids.new()) for row in document[section]}
-    return loaded
+        found.names |= {row["id"]: ids.show(prefix, ids.new()) for row in document[section]}
 
 
 def _in_order(document: Document) -> list[Document]:

@@ -1,4 +1,4 @@
-"""The document that a thread is exported as, version 1, as a JSON Schema (2020-12). `manage.py export_thread --schema` prints it.
+"""The document that a thread is exported as, version 2, as a JSON Schema (2020-12). `manage.py export_thread --schema` prints it.
 
 What it cannot say, `portable` and `hitl.portable` check: ids are unique, parents are there and in no circle, digests match.
 """
@@ -10,7 +10,9 @@ from typing import Any
 from checkpoints.models import CheckpointStatus, EventKind
 
 FORMAT = "waystation-thread"
-VERSION = 1
+VERSION = 2
+VERSIONS = (1, 2)
+"""Those that are read. Version 1 has no graph and no children."""
 MAX_NUMBER = 2**31 - 1
 
 OBJECT: dict[str, Any] = {"type": "object"}
@@ -41,6 +43,10 @@ def record(properties: dict[str, Any], *, optional: tuple[str, ...] = (), **more
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False, **more}
 
 
+def listed(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item}
+
+
 LOOPS: dict[str, Any] = {"type": "object", "additionalProperties": COUNT}
 PATCH: dict[str, Any] = {"type": ["object", "null"], "properties": {"patch": DIGEST_OR_EMPTY}}
 METADATA: dict[str, Any] = {
@@ -58,7 +64,10 @@ METADATA: dict[str, Any] = {
         "failure_code": text(64),
         "outputs": OBJECT,
         "report": PATCH,
-        "gather": {"type": "object", "properties": {"children": {"type": "array", "maxItems": 0}, "report": PATCH}},
+        "gather": {
+            "type": "object",
+            "properties": {"children": listed(record({"name": text(100), "run_id": shown("run")})), "report": PATCH},
+        },
     },
 }
 CHECKPOINT = record(
@@ -112,7 +121,11 @@ RUN = record(
         "created_at": TIME,
         "started_at": TIME_OR_NULL,
         "ended_at": TIME_OR_NULL,
-    }
+        "parent": {**shown("run", null=True), "description": "The run that waits for this one, where it is in the document too."},
+        "child_name": {**text(100), "minLength": 1, "description": "What that one calls it."},
+        "optional": {"type": "boolean", "description": "That one goes on without it where it fails."},
+    },
+    optional=("parent", "child_name", "optional"),
 )
 PAUSE = record(
     {
@@ -176,31 +189,89 @@ THREAD = record(
 )
 
 
-def listed(item: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": item}
+UUID = {"type": "string", "format": "uuid", "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"}
+PLAIN = {"type": "string", "pattern": "^[^\\u0000\\ud800-\\udfff]*$"}
+"""Text that a column can hold."""
+PAYLOAD = {
+    "kind": {"type": "string", "maxLength": 40, "pattern": "^(z:)?(null|bytes|bytearray|json|msgpack|delta)([+][A-Za-z0-9_-]+)?$"},
+    "content": {"type": "string", "description": "As LangGraph's serializer wrote it, compressed where kind begins with z:, in base64."},
+}
+GRAPH_CHECKPOINT = record(
+    {
+        "id": shown("ckpt"),
+        "key": {**UUID, "description": "LangGraph's checkpoint_id."},
+        "parent": {"anyOf": [UUID, {"type": "null"}]},
+        "run": PLAIN,
+        **PAYLOAD,
+        "digest": {**DIGEST, "description": "sha256 of kind, a colon and content."},
+        "status": one_of(*CheckpointStatus.values),
+        "node_id": {**PLAIN, "maxLength": 100},
+        "next_step": {**PLAIN, "maxLength": 100},
+        "completed_nodes": COUNT,
+        "total_nodes": COUNT,
+        "metadata": OBJECT,
+        "created_at": TIME,
+    }
+)
+GRAPH_BLOB = record(
+    {
+        "channel": PLAIN,
+        "version": PLAIN,
+        "base": {"type": ["integer", "null"], "minimum": 0, "description": "Place of the value that this list begins with."},
+        "depth": {**COUNT, "maximum": 1000},
+        "items": {"type": ["integer", "null"], "minimum": 0, "maximum": MAX_NUMBER, "description": "Of the whole list; null for no list."},
+        **PAYLOAD,
+        "digest": {**DIGEST, "description": "sha256 of the whole value as it was serialised, of a list without its header."},
+    }
+)
+GRAPH_WRITE = record(
+    {
+        "checkpoint": UUID,
+        "task": PLAIN,
+        "idx": {"type": "integer", "minimum": -(2**31), "maximum": MAX_NUMBER},
+        "path": PLAIN,
+        "channel": PLAIN,
+        **PAYLOAD,
+    }
+)
+GRAPH = record(
+    {
+        "name": {**PLAIN, "description": "What its owner's graphs call the thread."},
+        "spaces": listed(
+            record(
+                {
+                    "name": {**PLAIN, "description": "Of a graph on the thread, or of a sub-graph's call."},
+                    "checkpoints": listed(GRAPH_CHECKPOINT),
+                    "blobs": listed(GRAPH_BLOB),
+                    "writes": listed(GRAPH_WRITE),
+                }
+            )
+        ),
+    }
+)
 
-
+DOCUMENT: dict[str, Any] = {
+    "format": {"const": FORMAT},
+    "version": {"enum": list(VERSIONS)},
+    "exported_at": TIME,
+    "thread": THREAD,
+    "checkpoints": listed(CHECKPOINT),
+    "events": listed(EVENT),
+    "memos": listed(MEMO),
+    "blobs": {
+        "type": "object",
+        "propertyNames": DIGEST,
+        "additionalProperties": {"type": "string", "description": "Base64."},
+    },
+    "runs": listed(RUN),
+    "pauses": listed(PAUSE),
+    "decisions": listed(DECISION),
+    "graph": {**GRAPH, "description": "What LangGraph's saver goes on from."},
+    "digest": {**DIGEST, "description": "sha256 of the canonical JSON of all the rest: sorted keys, no spaces, ASCII."},
+}
+CHILDREN = {**listed(record(DOCUMENT, optional=("graph",))), "maxItems": 10_000, "description": "Threads of child runs, at any depth."}
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "A thread of Waystation",
-    **record(
-        {
-            "format": {"const": FORMAT},
-            "version": {"const": VERSION},
-            "exported_at": TIME,
-            "thread": THREAD,
-            "checkpoints": listed(CHECKPOINT),
-            "events": listed(EVENT),
-            "memos": listed(MEMO),
-            "blobs": {
-                "type": "object",
-                "propertyNames": DIGEST,
-                "additionalProperties": {"type": "string", "description": "Base64."},
-            },
-            "runs": listed(RUN),
-            "pauses": listed(PAUSE),
-            "decisions": listed(DECISION),
-            "digest": {**DIGEST, "description": "sha256 of the canonical JSON of all the rest: sorted keys, no spaces, ASCII."},
-        }
-    ),
+    **record({**DOCUMENT, "children": CHILDREN}, optional=("graph", "children")),
 }

@@ -57,38 +57,47 @@ def rotate(*, dry_run: bool, batch: int = BATCH) -> Iterator[Found]:
 
 def _stale(column: SealedField, after: Any, batch: int) -> list[tuple[Any, Any]]:
     """Primary keys and stored values of the next rows that are not under the newest key. Raw, since reading through the field opens."""
-    key = column.model._meta.pk.column
+    keys, marks = _key(column.model)
     current, binary = sealing.current_header(), isinstance(column, SealedBinaryField)
     mark = sealing.MARK if current is None else current
     part = f"substr({_name(column.column)}, 1, {len(mark)})"
     wants = f"{part} {'=' if current is None else '<>'} %s"  # nothing has no key, and needs none
     sql = f"""
-        SELECT {_name(key)}, {_name(column.column)} FROM {_name(column.model._meta.db_table)}
-        WHERE {wants} AND {_name(column.column)} <> %s{f" AND {_name(key)} > %s" if after is not None else ""}
-        ORDER BY {_name(key)} LIMIT {batch}"""  # noqa: S608  # every name in it is one of our models'
+        SELECT {_name(column.column)}, {keys} FROM {_name(column.model._meta.db_table)}
+        WHERE {wants} AND {_name(column.column)} <> %s{f" AND ({keys}) > ({marks})" if after is not None else ""}
+        ORDER BY {keys} LIMIT {batch}"""  # noqa: S608  # every name in it is one of our models'
     values: list[Any] = [mark.encode(), b""] if binary else [mark, ""]
     with connection.cursor() as cursor:
-        cursor.execute(sql, [*values, *([after] if after is not None else [])])
-        return [(pk, bytes(stored) if binary else stored) for pk, stored in cursor.fetchall()]
+        cursor.execute(sql, [*values, *(after if after is not None else [])])
+        return [(pk, bytes(stored) if binary else stored) for stored, *pk in cursor.fetchall()]
 
 
 def _take(column: SealedField, rows: Sequence[tuple[Any, Any]], found: Found, *, dry_run: bool) -> None:
     """Rewrite one batch. Each value goes only over the one that was read. Call inside a transaction."""
     model: type[models.Model] = column.model
-    table, name, key = _name(model._meta.db_table), _name(column.column), _name(model._meta.pk.column)
-    sql = f"UPDATE {table} SET {name} = %s WHERE {key} = %s AND {name} = %s"  # noqa: S608
+    keys, marks = _key(model)
+    table, name = _name(model._meta.db_table), _name(column.column)
+    sql = f"UPDATE {table} SET {name} = %s WHERE ({keys}) = ({marks}) AND {name} = %s"  # noqa: S608
     for pk, stored in rows:
         try:
             fresh = _resealed(column, stored)
         except (sealing.KeyMissing, sealing.SealBroken):
-            found.unreadable.append(str(pk))
+            found.unreadable.append(" ".join(map(str, pk)))
             continue
         if fresh == stored:  # plain text that only looks sealed
             continue
         found.keys[sealing.key_of(stored)] += 1
         if not dry_run:
             with connection.cursor() as cursor:
-                cursor.execute(sql, [fresh, pk, stored])
+                cursor.execute(sql, [fresh, *pk, stored])
+
+
+def _key(model: type[models.Model]) -> tuple[str, str]:
+    """The columns of a primary key, and as many placeholders."""
+    key: Any = model._meta.pk
+    parts: list[Any] = list(key.fields) if isinstance(key, models.CompositePrimaryKey) else [key]
+    names = [_name(one.column) for one in parts]
+    return ", ".join(names), ", ".join(["%s"] * len(names))
 
 
 def _resealed(column: SealedField, stored: Any) -> Any:

@@ -22,6 +22,7 @@ from checkpoints import bodies, codec, collecting, guard, ids
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.keeping import Tally, weight
 from checkpoints.models import Checkpoint, Event, Memo, Thread
+from hitl import family
 from hitl.models import Decision, EarlyAnswer, Erasure, Import, OuterRun, Snooze, Vote, Wait
 from hitl.outbound_models import Delivery, Endpoint, Link
 from hitl.services import NotFound
@@ -102,14 +103,12 @@ def _family(thread_id: uuid.UUID) -> list[uuid.UUID]:
     """The thread and those of the runs below its own. Raises as `erase`."""
     if not Thread.objects.filter(pk=thread_id).exists():
         raise NotFound("There is no such thread.")
-    if Run.objects.filter(thread=thread_id, parent__isnull=False).exists():
+    if (
+        Run.objects.filter(thread=thread_id, parent__isnull=False).exists()
+        or Import.objects.filter(pk=thread_id, within__isnull=False).exists()
+    ):
         raise CannotErase("This thread belongs to a child run. Erase the thread of the run that started it.")
-    found: list[uuid.UUID] = []
-    level = [thread_id]
-    while level:
-        found += level
-        below = Run.objects.filter(parent__thread__in=level).exclude(thread__in=found)
-        level = list(below.values_list("thread", flat=True).distinct())
+    found = [thread_id, *family.below(thread_id)]
     live = Run.objects.live().filter(thread__in=found).first()
     if live is not None:
         raise CannotErase(f"{live.shown_id} is {live.get_status_display().lower()}. Cancel it first; nothing was erased.")

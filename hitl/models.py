@@ -314,6 +314,9 @@ class Import(models.Model):
     thread = models.OneToOneField(Thread, models.PROTECT, primary_key=True, related_name="imported")
     imported_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     at = models.DateTimeField(help_text="Checkpoints and events of the thread that are not younger came with the document.")
+    within = models.ForeignKey(
+        Thread, models.PROTECT, null=True, related_name="brought", help_text="The thread whose document brought it: it is of a child run."
+    )
     source = SealedJsonField(help_text="thread, exported_at and digest as the document has them; runs, pauses and decisions with new ids.")
 
     def __str__(self) -> str:

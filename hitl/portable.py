@@ -9,10 +9,11 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.utils import timezone
 
-from checkpoints import codec, collecting, ids, portable, store
+from checkpoints import codec, collecting, graph_portable, ids, portable, store
 from checkpoints.fields import demand
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.portable import Document, Loaded
+from hitl import family
 from hitl.models import Decision, Import
 from hitl.services import NotFound
 from runs import portable as runs
@@ -33,14 +34,22 @@ def export(thread_id: uuid.UUID) -> Document:
         thread = Thread.objects.select_related("owner", "team", "work_order", "imported").filter(pk=thread_id).first()
         if thread is None:
             raise NotFound("There is no such thread.")
-        document = portable.export(thread)
-        source = _source(thread)
-        known = {run["id"] for run in source["runs"]}
-        document["thread"]["repository_url"] = source["thread"]["repository_url"] or runs.repository_of(thread)
-        document["runs"] = [*source["runs"], *runs.export(thread, without=known)]
-        document["pauses"] = [*source["pauses"], *map(_pause, Pause.objects.filter(run__thread=thread).order_by("pk"))]
-        document["decisions"] = [*source["decisions"], *map(_decision, _decisions(thread))]
-        return portable.finish(document)
+        document = _document(thread, root=True)
+        below = Thread.objects.filter(pk__in=family.below(thread_id)).select_related("owner", "team", "imported").order_by("pk")
+        children = [portable.finish(_document(child, root=False)) for child in below]
+        return portable.finish({**document, **({"children": children} if children else {})})
+
+
+def _document(thread: Thread, *, root: bool) -> Document:
+    """Of one thread, without header, blobs and digest."""
+    document = {**portable.export(thread), **graph_portable.export(thread)}
+    source = _source(thread)
+    known = {run["id"] for run in source["runs"]}
+    document["thread"]["repository_url"] = source["thread"]["repository_url"] or runs.repository_of(thread)
+    document["runs"] = [*(runs.apart(source["runs"]) if root else source["runs"]), *runs.export(thread, without=known, root=root)]
+    document["pauses"] = [*source["pauses"], *map(_pause, Pause.objects.filter(run__thread=thread).order_by("pk"))]
+    document["decisions"] = [*source["decisions"], *map(_decision, _decisions(thread))]
+    return document
 
 
 def export_for(user: User, thread_id: uuid.UUID) -> Document:
@@ -51,14 +60,27 @@ def export_for(user: User, thread_id: uuid.UUID) -> Document:
 
 
 def load(document: Document, *, owner: User, team: Group | None = None) -> Loaded:
-    """Import a document that `portable.read` gave, as a thread of that owner. Raises portable.ImportRefused; then nothing is written."""
+    """Import a document that `portable.read` gave, with those of its child runs, as threads of that owner; gives the first one's.
+
+    Raises portable.ImportRefused; then nothing is written.
+    """
     with transaction.atomic():
-        loaded = portable.load(document, owner=owner, team=team)
-        runs.load(document, loaded)
-        source = {key: document[key] for key in ("thread", "exported_at", "digest")}
-        history = {section: loaded.translated(document[section]) for section in HISTORY}
-        Import.objects.create(thread=loaded.thread, imported_by=owner, at=timezone.now(), source={**source, **history})
-    return loaded
+        made = runs.plan(portable.family(document))
+        documents = [runs.joined(one, made) for one in portable.family(document)]
+        names = portable.named(documents)
+        loaded = [portable.load(one, names, owner=owner, team=team) for one in documents]
+        runs.load(documents, loaded, made)
+        for one, there in zip(documents, loaded, strict=True):
+            graph_portable.load(one, there)
+            _keep(one, there, owner, within=None if there is loaded[0] else loaded[0].thread)
+    return loaded[0]
+
+
+def _keep(document: Document, loaded: Loaded, owner: User, *, within: Thread | None) -> None:
+    """What the document says of people stays with its thread."""
+    source = {key: document[key] for key in ("thread", "exported_at", "digest")}
+    history = {section: loaded.translated(document[section]) for section in HISTORY}
+    Import.objects.create(thread=loaded.thread, imported_by=owner, at=timezone.now(), source={**source, **history}, within=within)
 
 
 def _source(thread: Thread) -> Document:

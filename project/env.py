@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
@@ -14,6 +15,8 @@ from runs.agents import config as agents
 from runs.agents.model import Endpoint, Price
 from runs.workflows import calendars as reading
 from runs.workflows.base import ConfigInvalid
+
+_PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def text(name: str, default: str = "") -> str:
@@ -75,6 +78,17 @@ def prices(name: str) -> dict[str, Price]:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         words = 'use {"provider:name": {"input": dollars per million tokens, "output": …}}'
         raise ImproperlyConfigured(f"{name}: {words} ({error!r})") from error
+
+
+def graphs(name: str) -> dict[str, str]:
+    """Names of graphs, each with its place as `module:attribute`, from a JSON object."""
+    try:
+        found = json.loads(text(name, "{}"))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} is no JSON object: {error}") from error
+    if not isinstance(found, dict) or not all(isinstance(place, str) and _PLACE.fullmatch(place) for place in found.values()):
+        raise ImproperlyConfigured(f'{name}: use a JSON object such as {{"mail": "shop.graphs:mail"}}')
+    return found
 
 
 def encryption_keys(name: str) -> list[str]:

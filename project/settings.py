@@ -71,6 +71,10 @@ WAYSTATION_CALENDARS = env.calendars(
     "WAYSTATION_CALENDARS", {"business": {"days": ["mon", "tue", "wed", "thu", "fri"], "hours": ["09:00", "17:00"]}}
 )
 """Hours of work by name, which deadlines may be counted in (`runs.workflows.calendars.read`)."""
+WAYSTATION_GRAPHS = env.graphs("WAYSTATION_GRAPHS")
+"""LangGraph graphs that templates may name, each with its place: `{"mail": "shop.graphs:mail"}` (docs/langgraph.md)."""
+WAYSTATION_GRAPH_TYPES = env.items("WAYSTATION_GRAPH_TYPES")
+"""Types of their own that graphs keep in their checkpoints, as `module:Name`; others are refused."""
 WAYSTATION_EXTEND = env.number("WAYSTATION_EXTEND", 1)
 """How far people may move a deadline: so many times as long as the question was given at first; 0 is not at all."""
 WAYSTATION_URL = env.base_url("WAYSTATION_URL", "http://localhost:8000")

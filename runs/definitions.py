@@ -15,6 +15,7 @@ from runs import policies
 from runs import workflows as workflows  # registers the step functions
 from runs.frequency import Frequency
 from runs.models import Definition, StepTemplate, Template
+from runs.steps import graphs as graphs  # registers "langgraph"
 from runs.workflows import schemas
 from runs.workflows.base import ConfigInvalid, UnknownStep, check_config, find
 from runs.workflows.fingerprint import fingerprint
@@ -155,6 +156,21 @@ def known(digest: str, slug: str) -> Definition | None:
                 return freeze(template)
         except TemplateInvalid:  # its step templates have changed since
             continue
+    return None
+
+
+def below(above: Definition, digest: str) -> Definition | None:
+    """The definition of that digest among those of the child runs that a definition's steps may start: of all sub-steps, or of one.
+
+    Call inside a transaction.
+    """
+    for step in above.steps:
+        subs = step.get("sub_steps", [])
+        for steps in [subs, *([one] for one in subs)] if subs else ():
+            content = {**above.content, "steps": steps}
+            if codec.digest(codec.encode(content)) == digest:
+                facts = {"template_slug": above.template_slug, "template_version": above.template_version, "content": content}
+                return Definition.objects.get_or_create(digest=digest, defaults=facts)[0]
     return None
 
 

@@ -1,8 +1,8 @@
-"""The runs of an exported thread: facts about each, and what an import makes of them."""
+"""The runs of an exported thread and of its child runs' threads: facts about each, and what an import makes of them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.utils import timezone
@@ -17,12 +17,19 @@ from runs.states import CANCELLED, COMPLETED, ENDED, FAILED, RunStatus
 FIELDS = ("status", "input", "interrupt_before", "interrupt_after", "reason", "error", "failure_code")
 IMPORTED = "imported"
 """`failure_code` of a run that was under way when its thread was exported."""
+Plan = Mapping[str, Definition]
+"""The runs that are made of a family, parents first, by their old ids."""
 
 
-def export(thread: Thread, *, without: Collection[str] = ()) -> list[Document]:
-    """The thread's runs, oldest first, but for those named."""
+def export(thread: Thread, *, without: Collection[str] = (), root: bool = True) -> list[Document]:
+    """The thread's runs, oldest first, but for those named. Of a family's `root` nobody waits for them."""
     rows = Run.objects.filter(thread=thread).select_related("definition").order_by("pk")
-    return [_run(run) for run in rows if run.shown_id not in without]
+    return [_run(run, root=root) for run in rows if run.shown_id not in without]
+
+
+def apart(rows: Sequence[Document]) -> list[Document]:
+    """Runs without those that wait for them."""
+    return [{name: value for name, value in row.items() if name not in {"parent", "child_name", "optional"}} for row in rows]
 
 
 def repository_of(thread: Thread) -> str:
@@ -30,8 +37,10 @@ def repository_of(thread: Thread) -> str:
     return order.repository_url if order else ""
 
 
-def _run(run: Run) -> Document:
+def _run(run: Run, *, root: bool) -> Document:
     times = {name: getattr(run, name).isoformat() if getattr(run, name) else None for name in ("created_at", "started_at", "ended_at")}
+    waits = None if root or run.parent_id is None else run.parent_id
+    child = {"parent": ids.show(Run.PREFIX, waits), "child_name": run.child_name, "optional": run.optional} if waits else {}
     return {
         "id": run.shown_id,
         "template_slug": run.definition.template_slug,
@@ -43,28 +52,67 @@ def _run(run: Run) -> Document:
             for name in ("status", "input", "interrupt_before", "interrupt_after", "reason", "error", "failure_code")
         },
         **times,
+        **child,
     }
 
 
-def load(document: Document, loaded: Loaded) -> list[Run]:
-    """Write the runs that could be gone on with here: their template is known, and has every step that their checkpoints name.
+def plan(documents: Sequence[Document]) -> Plan:
+    """The runs of a family that could be gone on with here: their template is known, and has every step that their checkpoints name.
+
+    A child run is made only where the run above it is. Call inside a transaction.
+    """
+    found: dict[str, Definition] = {}
+    waiting = [(document, row) for document in documents for row in document["runs"]]
+    while waiting:
+        made = len(found)
+        for document, row in waiting:
+            above = row.get("parent")
+            if above is None or above in found:
+                definition = _known(document, row, found[above] if above else None)
+                if definition is not None:
+                    found[row["id"]] = definition
+        waiting = [(document, row) for document, row in waiting if row.get("parent") is not None and row["id"] not in found]
+        if len(found) == made:
+            break
+    return found
+
+
+def _known(document: Document, row: Document, above: Definition | None) -> Definition | None:
+    if document["thread"]["repository_url"]:  # such a run works on a work order's repository, and this thread has no order
+        return None
+    known = definitions.known(row["definition"], row["template_slug"]) or (definitions.below(above, row["definition"]) if above else None)
+    named = _steps_named(document, row["id"])
+    return known if known is not None and named <= {step["name"] for step in known.steps} else None
+
+
+def joined(document: Document, made: Plan) -> Document:
+    """A document whose checkpoints name child runs only where all of them are made: else nothing could ever join them."""
+    return {**document, "checkpoints": [_parted(row, made) for row in document["checkpoints"]]}
+
+
+def _parted(row: Document, made: Plan) -> Document:
+    gather = row["metadata"].get("gather")
+    if gather is None or all(child["run_id"] in made for child in gather.get("children", ())):
+        return row
+    return {**row, "metadata": {**row["metadata"], "gather": {**gather, "children": []}}}
+
+
+def load(documents: Sequence[Document], loaded: Sequence[Loaded], made: Plan) -> list[Run]:
+    """Write the runs that `plan` gave, of documents that were `joined`.
 
     The others stay history: their checkpoints are there, and no run is. One that was under way has failed here, so that it can be
-    resumed; one that waited for child runs, which are not in the document, was cancelled, and can be forked. Call inside a transaction.
+    resumed; one that waited for child runs that are not all here was cancelled, and can be forked. Call inside a transaction.
     """
-    if document["thread"]["repository_url"]:  # such a run works on a work order's repository, and this thread has no order
-        return []
+    places = {row["id"]: (document, row, one) for document, one in zip(documents, loaded, strict=True) for row in document["runs"]}
     runs: dict[str, Run] = {}
-    for row in document["runs"]:
-        definition = definitions.known(row["definition"], row["template_slug"])
-        if definition is not None and _steps_named(document, row["id"]) <= {step["name"] for step in definition.steps}:
-            runs[row["id"]] = _made(row, definition, loaded, earlier=runs, waits=_gathers(document, row["id"]))
-    times = [(run, time_of(row["created_at"])) for row in document["runs"] if (run := runs.get(row["id"]))]
-    made = Run.objects.bulk_create(runs.values())
-    for run, at in times:
-        run.created_at = at
-    Run.objects.bulk_update(made, ["created_at"])
-    return made
+    for name, definition in made.items():
+        document, row, one = places[name]
+        runs[name] = _made(row, definition, one, earlier=runs, waits=_gathers(document, name))
+    created = Run.objects.bulk_create(runs.values())
+    for name, run in runs.items():
+        run.created_at = time_of(places[name][1]["created_at"])
+    Run.objects.bulk_update(created, ["created_at"])
+    return created
 
 
 def _steps_named(document: Document, run_id: str) -> set[str]:
@@ -74,9 +122,11 @@ def _steps_named(document: Document, run_id: str) -> set[str]:
 
 
 def _gathers(document: Document, run_id: str) -> bool:
-    """Whether it was waiting for child runs."""
+    """Whether it was waiting for child runs that are not in the document."""
     head = next((row for row in document["checkpoints"] if row["id"] == document["thread"]["head"]), None)
-    return head is not None and head["run_id"] == run_id and "gather" in head["metadata"] and not head["next_step"]
+    if head is None or head["run_id"] != run_id or head["next_step"]:
+        return False
+    return "gather" in head["metadata"] and not head["metadata"]["gather"].get("children")
 
 
 def _made(row: Document, definition: Definition, loaded: Loaded, *, earlier: dict[str, Run], waits: bool) -> Run:
@@ -85,7 +135,7 @@ def _made(row: Document, definition: Definition, loaded: Loaded, *, earlier: dic
         words = f"It was {row['status']} when it was exported. Resume it, or fork one of its checkpoints."
         status, code, error = (CANCELLED if waits else FAILED), IMPORTED, error or words
     stops = {name: [one for one in row[name] if isinstance(one, str)] for name in ("interrupt_before", "interrupt_after")}
-    first: Any = earlier.get(row["retry_of"])
+    first, above = earlier.get(row["retry_of"]), earlier.get(row.get("parent") or "")
     return Run(
         id=loaded.run_ids[row["id"]],
         thread=loaded.thread,
@@ -99,5 +149,17 @@ def _made(row: Document, definition: Definition, loaded: Loaded, *, earlier: dic
         due_at=timezone.now(),
         started_at=time_of(row["started_at"]) if row["started_at"] else None,
         ended_at=time_of(row["ended_at"]) if row["ended_at"] else timezone.now(),
+        **_child(row, above),
         **stops,
     )
+
+
+def _child(row: Document, above: Run | None) -> dict[str, Any]:
+    if above is None:
+        return {}
+    return {
+        "parent_id": above.pk,
+        "depth": above.depth + 1,
+        "child_name": row.get("child_name", "child"),
+        "optional": row.get("optional", False),
+    }

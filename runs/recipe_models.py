@@ -11,7 +11,7 @@ from django.db.models import Q
 from checkpoints import ids
 from checkpoints.models import JsonTextField
 from runs.frequency import HOW_LONG, PROMISES, WHEN, Frequency
-from runs.workflows import calls, sequence
+from runs.workflows import calls, graph_questions, sequence
 
 
 class StepTemplate(models.Model):
@@ -85,7 +85,13 @@ class Template(models.Model):
         return PROMISES[self.frequency]
 
 
-OWN_REDUCERS = {"decided": "merge", "decided_content": "merge", "gathered": "merge", calls.DECISIONS: "merge"}
+OWN_REDUCERS = {
+    "decided": "merge",
+    "decided_content": "merge",
+    "gathered": "merge",
+    calls.DECISIONS: "merge",
+    graph_questions.RUNS: "merge",
+}
 """Of the keys that the engine itself writes: what child runs decided at the same time joins."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from checkpoints import graph_state
 from checkpoints.graph_models import GraphCheckpoint
-from checkpoints.langgraph.rows import Address, Rows
+from checkpoints.langgraph.rows import Address, Rows, readable
 from checkpoints.store import CheckpointDamaged
 
 PAGE = 200
@@ -64,10 +64,9 @@ def ancestors(rows: Rows, namespace: int, key: uuid.UUID | None, loads: Loads) -
         before = wanted
         for row in page:
             if row.key == wanted:
-                try:
-                    yield row, rows.skeleton(row, loads)
-                except graph_state.Damaged as error:
-                    raise CheckpointDamaged(f"{row.checkpoint.shown_id}: {error}. Nothing was resumed from it.") from error
+                with readable(row.checkpoint.shown_id):
+                    skeleton = rows.skeleton(row, loads)
+                yield row, skeleton
                 wanted = row.parent
         if wanted == before:  # it was never written, or is gone
             return
@@ -76,10 +75,8 @@ def ancestors(rows: Rows, namespace: int, key: uuid.UUID | None, loads: Loads) -
 
 def _seed(rows: Rows, namespace: int, seeds: dict[str, tuple[uuid.UUID, str]], found: dict[str, History]) -> None:
     wanted = {channel: version for channel, (_, version) in seeds.items()}
-    try:
+    with readable("a delta channel"):
         values = graph_state.values(namespace, wanted, using=rows.using)
-    except graph_state.Damaged as error:
-        raise CheckpointDamaged(f"{error}. Nothing was resumed from it.") from error
     for channel in wanted:
         if channel not in values:
             raise CheckpointDamaged(f"the value of {channel} is not there. Nothing was resumed from it.")
@@ -92,7 +89,8 @@ def _collect(rows: Rows, namespace: int, chains: dict[str, list[uuid.UUID]], fou
     by_place: dict[tuple[uuid.UUID, str], list[tuple[str, str, bytes]]] = {}
     for start in range(0, len(keys), PAGE):
         for write in rows.writes(namespace, keys[start : start + PAGE], list(chains)):
-            payload = graph_state.unpack(write.kind, write.content)
+            with readable(f"what {write.task_id} wrote"):
+                payload = graph_state.unpack(write.kind, write.content)
             by_place.setdefault((write.checkpoint_key, write.channel), []).append((write.task_id, *payload))
     for channel, chain in chains.items():
         for key in reversed(chain):

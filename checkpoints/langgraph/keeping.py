@@ -10,10 +10,10 @@ from typing import Any
 from django.db.models import ProtectedError, RestrictedError
 
 from checkpoints import ids
+from checkpoints.graph_keys import checkpoint_pk
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.graph_state import TRIGGER
 from checkpoints.langgraph.history import Loads
-from checkpoints.langgraph.keys import checkpoint_pk
 from checkpoints.langgraph.rows import Address, Owner, Rows
 from checkpoints.models import Checkpoint, Thread
 

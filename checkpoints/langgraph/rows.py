@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,14 +18,14 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 
-from checkpoints import codec, graph_state
+from checkpoints import codec, graph_state, sealing
+from checkpoints.graph_keys import checkpoint_pk
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.graph_state import Value
 from checkpoints.langgraph.blobs import Blobs, dump
-from checkpoints.langgraph.keys import checkpoint_pk
 from checkpoints.langgraph.statements import Statement, upsert
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from checkpoints.store import CheckpointDamaged
+from checkpoints.store import CheckpointDamaged, StateLocked
 
 REMEMBERED = 1000
 """Places, and latest checkpoints."""
@@ -271,11 +272,9 @@ class Rows:
     def _found(self, rows: Sequence[GraphCheckpoint], loads: Callable[[tuple[str, bytes]], Any]) -> Iterator[Found]:
         writes = self._writes(rows)
         for row in rows:
-            try:
+            with readable(row.checkpoint.shown_id):
                 skeleton = self.skeleton(row, loads)
                 values = self._values(row, skeleton)
-            except graph_state.Damaged as error:
-                raise CheckpointDamaged(f"{row.checkpoint.shown_id}: {error}. Nothing was resumed from it.") from error
             yield Found(
                 thread=row.namespace.thread.name,
                 namespace=row.namespace.name,
@@ -288,7 +287,7 @@ class Rows:
             )
 
     def skeleton(self, row: GraphCheckpoint, loads: Callable[[tuple[str, bytes]], Any]) -> dict[str, Any]:
-        content = bytes(row.content)
+        content = graph_state.opened(row.content)
         if graph_state.digest_of(row.kind, content) != row.checkpoint.digest:
             raise graph_state.Damaged("its digest does not match")
         whole: dict[str, Any] = loads(graph_state.unpack(row.kind, content))
@@ -311,7 +310,8 @@ class Rows:
         found: dict[tuple[int, uuid.UUID], list[tuple[str, str, str, bytes]]] = {}
         for namespace, keys in wanted.items():
             for write in self.writes(namespace, keys):
-                payload = graph_state.unpack(write.kind, write.content)
+                with readable(f"what {write.task_id} wrote"):
+                    payload = graph_state.unpack(write.kind, write.content)
                 found.setdefault((namespace, write.checkpoint_key), []).append((write.task_id, write.channel, *payload))
         return found
 
@@ -321,6 +321,17 @@ class Rows:
         if channels:
             rows = rows.filter(channel__in=channels)
         return sorted(rows, key=lambda write: (write.task_path, write.task_id, write.idx))
+
+
+@contextmanager
+def readable(what: str) -> Iterator[None]:
+    """Raise CheckpointDamaged or StateLocked, which name what cannot be read."""
+    try:
+        yield
+    except graph_state.Damaged as error:
+        raise CheckpointDamaged(f"{what}: {error}. Nothing was resumed from it.") from error
+    except sealing.KeyMissing as error:
+        raise StateLocked(f"{what}: {error}") from error
 
 
 def _keep(memory: OrderedDict[Any, Any], key: Any, value: Any) -> None:

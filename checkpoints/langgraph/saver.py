@@ -26,12 +26,14 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from checkpoints import codec, graph_state
+from checkpoints.graph_keys import key_of
+from checkpoints.graph_models import GraphThread
 from checkpoints.langgraph import blobs, keeping
 from checkpoints.langgraph.history import histories
-from checkpoints.langgraph.keys import key_of
 from checkpoints.langgraph.rows import Address, Found, Owner, Put, Rows
 from checkpoints.langgraph.serializer import PayloadRefused, check_kind, strict
 from checkpoints.langgraph.worker import Kind, Worker
+from checkpoints.models import Thread
 
 PAGE = 50
 INLINE = 256
@@ -64,6 +66,8 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         """`serde` may be a StrictSerializer that allows your types, or LangGraph's EncryptedSerializer; never one that unpickles."""
         super().__init__(serde=strict(serde))
         self.owner = Owner(owner, team)
+        self.space = ""
+        self._before_writing: Callable[[], None] = _nothing
         self._rows = Rows(using)
         self._worker = Worker(using, self._rows.forget)
 
@@ -71,6 +75,20 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         """The same saver, on the same connection, for another person's threads."""
         other = copy.copy(self)
         other.owner = Owner(owner, team)
+        return other
+
+    def within(self, thread: Thread, space: str, *, before_writing: Callable[[], None]) -> Self:
+        """The same saver for one graph on the thread of a run; the graph's `thread_id` is the thread's shown id.
+
+        Args:
+            space: what tells the graph's checkpoints from those of others on that thread; LangGraph does not see it.
+            before_writing: called right before each write, from the saver's thread; nothing is written where it raises.
+        """
+        GraphThread.objects.using(self._rows.using).get_or_create(
+            thread_id=thread.pk, defaults={"owner_id": thread.owner_id, "name": thread.shown_id}
+        )
+        other = self.owned_by(thread.owner, thread.team)
+        other.space, other._before_writing = space, before_writing
         return other
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> Self:
@@ -199,10 +217,17 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     # -- what both halves share ------------------------------------------------------------------------------------------------------
 
     def _add(self, work: Callable[[], Any], *, more: bool = False) -> None:
-        self._worker.submit(work, Kind.ADD, more=more).result()
+        self._worker.submit(self._allowed(work), Kind.ADD, more=more).result()
 
     async def _aadd(self, work: Callable[[], Any], *, more: bool = False) -> None:
-        await asyncio.wrap_future(self._worker.submit(work, Kind.ADD, more=more))
+        await asyncio.wrap_future(self._worker.submit(self._allowed(work), Kind.ADD, more=more))
+
+    def _allowed(self, work: Callable[[], Result]) -> Callable[[], Result]:
+        def asked_first() -> Result:
+            self._before_writing()
+            return work()
+
+        return asked_first
 
     def _change(self, work: Callable[[], None]) -> None:
         self._worker.submit(work, Kind.CHANGE).result()
@@ -223,11 +248,16 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         thread = str(thread_id)
         if codec.holds_unreadable([thread, namespace]):
             raise ValueError("a thread_id and a checkpoint_ns are text without NUL and lone surrogates")
-        return Address(owner=self.owner, thread=thread, namespace=namespace)
+        stored = "|".join(filter(None, [self.space, namespace]))
+        return Address(owner=self.owner, thread=thread, namespace=stored)
 
     def _config(self, config: RunnableConfig, checkpoint_id: str) -> RunnableConfig:
         at = self._at(config)
-        return _config(at.thread, at.namespace, checkpoint_id)
+        return self._named(at.thread, at.namespace, checkpoint_id)
+
+    def _named(self, thread: str, stored: str, checkpoint_id: str) -> RunnableConfig:
+        """A checkpoint as LangGraph calls it, by the name that its namespace has in the database."""
+        return _config(thread, stored.removeprefix(self.space).removeprefix("|") if self.space else stored, checkpoint_id)
 
     def _put(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
@@ -289,6 +319,8 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         """How many checkpoints were looked at, and those of them that match."""
         given = config["configurable"] if config else {}
         thread = self._thread(given["thread_id"]).thread if config else None
+        wanted = given.get("checkpoint_ns")
+        namespace = wanted if wanted is None else self._thread("", wanted).namespace
         keys = Q()
         for text, lookup in ((given.get("checkpoint_id"), "key"), (_id_of(before), "key__lt")):
             if text:
@@ -296,7 +328,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         size = PAGE if filter or limit is None else min(PAGE, limit)
 
         def work() -> Page:
-            rows = self._rows.select(self.owner, thread=thread, namespace=given.get("checkpoint_ns"), keys=keys)[start : start + size]
+            rows = self._rows.select(self.owner, thread=thread, namespace=namespace, keys=keys)[start : start + size]
             seen = list(rows)
             matching = [row for row in seen if not filter or _contains(row.checkpoint.metadata, filter)]
             return len(seen), self._rows.found(matching, self.serde.loads_typed)
@@ -342,12 +374,16 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         }
         metadata: Any = found.metadata
         return CheckpointTuple(
-            config=_config(found.thread, found.namespace, str(found.key)),
+            config=self._named(found.thread, found.namespace, str(found.key)),
             checkpoint=checkpoint,
             metadata=metadata,
-            parent_config=_config(found.thread, found.namespace, str(found.parent)) if found.parent else None,
+            parent_config=self._named(found.thread, found.namespace, str(found.parent)) if found.parent else None,
             pending_writes=[(task, channel, self.serde.loads_typed((kind, data))) for task, channel, kind, data in found.writes],
         )
+
+
+def _nothing() -> None:
+    """Anybody may write."""
 
 
 def _config(thread: str, namespace: str, checkpoint_id: str) -> RunnableConfig:

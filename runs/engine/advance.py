@@ -20,6 +20,7 @@ from runs.engine.ending import Wake
 from runs.engine.stopping import stopping
 from runs.models import Run
 from runs.states import PENDING, LeaseLost
+from runs.steps import graphs as graphs  # registers "langgraph"
 from runs.workflows import schemas, sequence
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, StepFailed, Stopped, find
 from runs.workflows.sequence import FrozenStep

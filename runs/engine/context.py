@@ -19,7 +19,7 @@ from checkpoints import codec, ids, log, redaction, store
 from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, EventKind, Memo
 from runs import credentials
-from runs.engine import approvals, streaming
+from runs.engine import approvals, stopping, streaming
 from runs.engine.scrubbing import Said, Scrub
 from runs.models import Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
@@ -42,6 +42,9 @@ class Held:
     head: Checkpoint
     state: dict[str, Any]
     checked_at: float = 0.0
+    asked_at: float = 0.0
+    wanted: bool = False
+    """A person wants the run suspended, as far as was seen."""
     deadline: float = float("inf")
     """On the monotonic clock: when the step's time is up."""
     thread_ident: int = 0
@@ -151,6 +154,14 @@ class Held:
         with self._own_connection():
             self._require()
 
+    def halting(self) -> bool:
+        """Whether a step boundary is wanted; asks the database at most every CHECK_EVERY seconds."""
+        now = time.monotonic()
+        if now - self.asked_at >= CHECK_EVERY:
+            self.asked_at = now
+            self.wanted = Run.objects.held(self.run.pk, self.epoch).exclude(suspend_by="").exists()
+        return self.wanted or stopping.stopping()
+
     def _require(self) -> None:
         if not Run.objects.held(self.run.pk, self.epoch).exists():
             raise Stopped(f"{self.run.shown_id} was cancelled or taken over by another worker")
@@ -232,6 +243,8 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             check=held.check,
             workspace=workspace,
             shared=Path(settings.WAYSTATION_SHARED),
+            thread_id=held.run.thread.shown_id,
+            halting=held.halting,
             approvals=approvals.given(held.head.metadata, held.steps),
             require_approval=partial(approvals.require, held.head.metadata, held.steps),
             credential=held.credential,

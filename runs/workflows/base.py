@@ -314,6 +314,11 @@ class Context:
     """A folder that all workers see, for what a workflow reads and keeps outside its runs."""
     sub_steps: Sequence[str] = ()
     """Names of the step template's sub-steps, in order; empty where it has none."""
+    thread_id: str = ""
+    """Shown id of the thread that the run works on."""
+    halting: Callable[[], bool] = lambda: False
+    """Whether the run should come to a step boundary soon: a person wants it suspended, or the worker ends. Long work that can be parted
+    answers a Go to its own step then."""
     approvals: Mapping[str, Approval] = field(default_factory=dict)
     """By step, and by the name of its function."""
     require_approval: RequireApproval = _nobody_is_asked
@@ -358,6 +363,8 @@ def step(name: str, *, check: Callable[[Mapping[str, Any]], None] | None = None)
     """
 
     def register(function: Step) -> Step:
+        if check is not None:
+            _CHECKS[name] = check
         if _STEPS.setdefault(name, function) is not function:
             raise ValueError(f"two step functions are called {name!r}")
         if check is not None:

@@ -24,10 +24,11 @@ from langgraph.checkpoint.conformance.test_utils import generate_checkpoint, gen
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from checkpoints import graph_keys as keys
 from checkpoints import graph_state, store
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphWrite
 from checkpoints.graph_state import Value, value_of
-from checkpoints.langgraph import DjangoSaver, PayloadRefused, StrictSerializer, keys, worker
+from checkpoints.langgraph import DjangoSaver, PayloadRefused, StrictSerializer, worker
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.store import CheckpointDamaged
 from tests.checkpoints import graphs

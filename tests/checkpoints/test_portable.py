@@ -259,7 +259,7 @@ def too_deep(document):
 
 
 def next_version(document):
-    document["version"] = 2
+    document["version"] = 3
 
 
 def no_version(document):
