@@ -151,6 +151,7 @@ class QueuedOut(serializers.ModelSerializer[QueuedTurn]):
     id = serializers.CharField(source="shown_id", help_text="trn_…")
     place = serializers.SerializerMethodField(help_text="How many messages begin up to this one; 0 where it does not wait.")
     by = serializers.CharField(source="by.username")
+    input = serializers.DictField()
     run_id = serializers.SerializerMethodField(help_text="The run that it began.")
     refused = serializers.CharField(source="words", help_text="Why it could not begin when its turn came.")
 

@@ -73,16 +73,16 @@ def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via, auto_resume_pen
     if not sight.sees(thread_id, by=by):
         raise NotFound("There is no such thread.")
     pauses = open_on(thread_id)
-    if len(pauses) > 1 and auto_resume_pending and not turn.manual:
+    if len(pauses) > 1 and auto_resume_pending and not turn.by_hand:
         raise SeveralQuestions(pauses)
-    if pauses and auto_resume_pending and not turn.manual:
+    if pauses and auto_resume_pending and not turn.by_hand:
         return answer(pauses[0], turn.input, by=by, via=via)
     thread = _find(thread_id, by)  # who is only asked begins nothing
-    if auto_resume_pending and not turn.manual and _text(turn.input) in WORDS:  # an answer that came too late is no new turn
+    if auto_resume_pending and not turn.by_hand and _text(turn.input) in WORDS:  # an answer that came too late is no new turn
         raise answered_before(Pause.objects.filter(run__thread=thread_id)) or NotPaused("This thread asks nothing, so nothing was decided.")
     place = threads.place_of(thread_id)
-    found = threads.offer(place, now=timezone.now()) if turn.input is not None and not turn.manual else None
-    waits = turn.input is not None and not turn.manual and not turn.replaces
+    waits = turn.input is not None and not turn.by_hand
+    found = threads.offer(place, now=timezone.now()) if waits else None
     if waits and QueuedTurn.objects.waiting().filter(thread=thread_id).exists():  # nobody overtakes
         return _stand_in_line(thread, turn, by=by, via=via)
     try:

@@ -71,6 +71,11 @@ class Turn:
     def manual(self) -> bool:
         return bool(self.state is not None or self.resume_from or self.checkpoint_id)
 
+    @property
+    def by_hand(self) -> bool:
+        """It says itself what it goes on from, so it answers no question and waits for nobody."""
+        return self.manual or bool(self.replaces)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Place:

@@ -249,7 +249,8 @@ def test_two_interruptions_at_once_leave_one_run_alive_and_lose_no_message(threa
 # REST
 
 
-def test_over_rest_the_answer_says_what_became_of_the_message(thread, api):
+def test_over_rest_the_answer_says_what_became_of_the_message(thread, api, ana):
+    api = api(ana)
     path = f"/api/v1/threads/{thread.shown_id}"
     assert api.get(path).json()["when_busy"] == "refuse"
     assert api.patch(path, {"when_busy": "never"}, format="json").status_code == 400
