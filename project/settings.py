@@ -48,6 +48,15 @@ WAYSTATION_REDACT = env.items("WAYSTATION_REDACT", "api_key,api_keys,password,pa
 """Names of secrets: what stands under them in a state, an event or an answer is not kept (`checkpoints.redaction`). Empty: all is kept."""
 WAYSTATION_ENCRYPTION_KEYS = env.encryption_keys("WAYSTATION_ENCRYPTION_KEYS")
 """Newest first; values are written with the first and read with any (`checkpoints.sealing`). None: nothing is encrypted."""
+WAYSTATION_CREDENTIALS_FROM_ENV = env.items("WAYSTATION_CREDENTIALS_FROM_ENV")
+"""Environment variables that any run may use as credentials by their names, e.g. OPENAI_API_KEY; rows of the same name come first."""
+WAYSTATION_MODEL = env.model("WAYSTATION_MODEL", "WAYSTATION_MODEL_URL", "WAYSTATION_MODEL_CREDENTIAL")
+"""The model of agents whose template names none, e.g. `openai:gpt-5-mini` at WAYSTATION_MODEL_URL (any endpoint that speaks OpenAI's
+protocol), with the key that WAYSTATION_MODEL_CREDENTIAL names. Without them: a scripted one, offline, which says so."""
+WAYSTATION_MODEL_PRICES = env.prices("WAYSTATION_MODEL_PRICES")
+"""Of models that genai-prices does not know, or at a price of your own."""
+WAYSTATION_MODEL_SILENCE = env.number("WAYSTATION_MODEL_SILENCE", 60, low=1)
+"""Seconds that a model's endpoint may be silent in the middle of an answer."""
 WAYSTATION_IMPORT_BYTES = int(env.number("WAYSTATION_IMPORT_BYTES", 20_000_000, low=1))
 """How large a document may be that a thread is imported from over REST."""
 WAYSTATION_KEEP_DAYS = env.number("WAYSTATION_KEEP_DAYS", 365)
@@ -70,6 +79,8 @@ WAYSTATION_URL = env.base_url("WAYSTATION_URL", "http://localhost:8000")
 """Where people reach this server: what links in mails and messages begin with. A path behind the host is fine."""
 WAYSTATION_OUTBOUND_ALLOW = [entry.lower() for entry in env.items("WAYSTATION_OUTBOUND_ALLOW")]
 """Hosts (`hooks.internal`, `*.internal`), addresses and networks that webhooks may reach though they are not public, also without TLS."""
+WAYSTATION_FETCH_ALLOW = [entry.lower() for entry in env.items("WAYSTATION_FETCH_ALLOW")]
+"""The same for the agents' tool `fetch`, which reads pages: apart, since who may be told is not who may be read."""
 WAYSTATION_OUTBOUND_TRIES = int(env.number("WAYSTATION_OUTBOUND_TRIES", 10, low=1))
 """How often a message is tried before it is given up."""
 WAYSTATION_OUTBOUND_SECONDS = env.number("WAYSTATION_OUTBOUND_SECONDS", 10, low=1)

@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('checkpoints', '0011_folding_and_busy_threads'),
-        ('runs', '0011_inbound'),
+        ('runs', '0012_credentials'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
