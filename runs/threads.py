@@ -202,7 +202,7 @@ def plan(turn: Turn, place: Place, definition: Definition, checkpoint: Checkpoin
         kept = {key: value for key, value in (before or {}).items() if key not in PER_TURN}
         found = None if turn.replaces else offer(place, now=now)
         context = {RESUME_CONTEXT: {key: found[key] for key in ("checkpoint_id", "failed_at")}} if found else {}
-        kept = kept if turn.replaces else _with_cut_off(kept, place, definition)
+        kept = _with_cut_off(kept, _wrote(checkpoint) if turn.replaces else place.last, definition)
         state = reducers.apply({**FIRST_STATE, **kept}, turn.input or {}, definition.reducers)
         return Start(state={**state, **context}, next_step=first, parent=checkpoint, before=before, carried=("git",))
     if turn.state is not None:
@@ -214,11 +214,15 @@ def plan(turn: Turn, place: Place, definition: Definition, checkpoint: Checkpoin
     return Start(state=state, next_step=turn.resume_from or _follows(checkpoint, first), parent=checkpoint, before=before)
 
 
-def _with_cut_off(state: dict[str, Any], place: Place, definition: Definition) -> dict[str, Any]:
-    """The state with what was said in a run that was cancelled before its step could keep it."""
-    if place.last is None or place.last.status != CANCELLED or definition.reducers.get(conversation.MESSAGES) != "upsert_by_id":
+def _wrote(checkpoint: Checkpoint | None) -> Run | None:
+    return Run.objects.filter(pk=checkpoint.run_id).first() if checkpoint is not None else None
+
+
+def _with_cut_off(state: dict[str, Any], last: Run | None, definition: Definition) -> dict[str, Any]:
+    """The state with what was said in the run before, where that was cancelled before its step could keep it."""
+    if last is None or last.status != CANCELLED or definition.reducers.get(conversation.MESSAGES) != "upsert_by_id":
         return state
-    cut_off = conversation.cut_off(place.last, state)
+    cut_off = conversation.cut_off(last, state)
     return reducers.apply(state, {conversation.MESSAGES: cut_off}, definition.reducers) if cut_off else state
 
 

@@ -119,16 +119,12 @@ async function send(event) {
   const form = event.currentTarget;
   if (form.getAttribute("aria-busy") === "true") return;
   const body = new URLSearchParams(new FormData(form, event.submitter));
-  const words = form.querySelector("textarea");
-  const typed = words?.value;
+  const typed = form.querySelector("textarea")?.value;
   form.setAttribute("aria-busy", "true");
   try {
     const response = await fetch(form.getAttribute("action"), { method: "POST", body, credentials: "same-origin" });
     const html = await response.text();
-    if (response.ok && words?.value === typed) {
-      if (form.matches("[data-say]")) words.value = "";
-      else form.closest("details")?.removeAttribute("open");
-    }
+    if (response.ok) forget(form, typed);
     if (!showPage(html)) throw new TypeError("no page of this thread");
     tellNotices(html);
     if (response.ok) arrived(form);
@@ -137,6 +133,12 @@ async function send(event) {
   } finally {
     form.removeAttribute("aria-busy");
   }
+}
+
+/** Words that were taken are no draft any more, also where the page was swapped meanwhile. */
+function forget(form, typed) {
+  if (!form.matches("[data-say]")) form.closest("details")?.removeAttribute("open");
+  else for (const field of document.querySelectorAll("[data-say] textarea")) if (field.value === typed) field.value = "";
 }
 
 /** Where the reader looks next: at the question that was resumed, or at the field for more words. */

@@ -154,7 +154,7 @@ def test_what_it_cost_is_shown_by_loop_run_and_thread_with_what_is_left(page, th
 def test_calls_of_any_shape_break_nothing_and_run_nothing(page, thread, ana, odd):
     messages = [
         {"id": ATTACKS[0], "role": "user", "content": ATTACKS[0], "run_id": "run_x", "tools": [odd], "loop": "x", "at": 3},
-        {"tools": "x"},
+        {"id": "y", "tools": "x"},
     ]
     drive(turns.invoke(thread.pk, Turn(template="chat", input={"input": "x", "messages": messages}), by=ana))
     assert dangerous(text(page.get(url(thread)))) == []
