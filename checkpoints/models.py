@@ -107,8 +107,10 @@ class WhenBusy(models.TextChoices):
     """What becomes of a message that comes while a run of the thread is alive and asks nothing."""
 
     REFUSE = "refuse", "Refuse it"
-    QUEUE = "queue", "Queue it: its run begins once those before it have ended"
-    INTERRUPT = "interrupt", "Interrupt: the run at work is cancelled, and the message begins the next one"
+    QUEUE = "queue", "Queue it"
+    """Its run begins once those before it have ended."""
+    INTERRUPT = "interrupt", "Interrupt the run"
+    """The run at work is cancelled, and the message begins the next one."""
 
 
 class Thread(ids.Shown, models.Model):

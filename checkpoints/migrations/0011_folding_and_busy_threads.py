@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='thread',
             name='when_busy',
-            field=models.CharField(choices=[('refuse', 'Refuse it'), ('queue', 'Queue it: its run begins once those before it have ended'), ('interrupt', 'Interrupt: the run at work is cancelled, and the message begins the next one')], default='refuse', max_length=16),
+            field=models.CharField(choices=[('refuse', 'Refuse it'), ('queue', 'Queue it'), ('interrupt', 'Interrupt the run')], default='refuse', max_length=16),
         ),
         migrations.AddIndex(
             model_name='event',

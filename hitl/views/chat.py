@@ -22,7 +22,7 @@ MOST_LOOPS = 100
 """Segments of the bar."""
 LONGEST = 10_000
 """Characters of arguments or of a result on the page; of a longer one both ends."""
-STATUSES = {"done": "Done", "failed": "Failed", "rejected": "Rejected", "waiting": "Waiting for approval", "running": "Running"}
+STATUSES = {"done": "Done", "failed": "Failed", "rejected": "Rejected", "waiting": "Waiting for a person", "running": "Running"}
 
 
 @dataclass(frozen=True, kw_only=True)

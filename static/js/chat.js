@@ -3,6 +3,7 @@
  * list. Words of a model come here as text and are put in as text; as HTML they come from the page alone, where the server has cleaned them.
  */
 
+import { noteSent } from "./card.js";
 import { announce } from "./page.js";
 import { saveCheckpoint, savedCheckpoint } from "./run-stream.js";
 
@@ -121,6 +122,7 @@ async function send(event) {
   const body = new URLSearchParams(new FormData(form, event.submitter));
   const typed = form.querySelector("textarea")?.value;
   form.setAttribute("aria-busy", "true");
+  if (form.matches("[data-say]")) noteSent();
   try {
     const response = await fetch(form.getAttribute("action"), { method: "POST", body, credentials: "same-origin" });
     const html = await response.text();

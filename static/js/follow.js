@@ -103,7 +103,7 @@ function output({ event, data }) {
 /** A card that was answered elsewhere goes; a line says who answered it and how. */
 function tellAnswer({ data, at }) {
   if (Date.now() - card.sentAt() < OURS) return;
-  const done = { approve: "approved", revise: "asked for a revision", cancel: "cancelled" }[data.decision] ?? `answered “${data.decision}”`;
+  const done = { approve: "approved", revise: "asked for a revision", cancel: "cancelled", answer: "answered" }[data.decision] ?? `answered “${data.decision}”`;
   const words = `${data.by} ${done} at ${new Date(at).toLocaleTimeString()}.`;
   const line = document.querySelector("[data-answered]");
   line.textContent = words;
