@@ -10,6 +10,7 @@ from typing import Any
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.views import family
 from runs import conversation
+from runs.agents import model
 from runs.conversation import Message
 from runs.models import QueuedTurn, Run
 from runs.states import COMPLETED, LIVE, PAUSED
@@ -104,6 +105,7 @@ def of(thread: Thread, run: Run | None, state: Mapping[str, Any], *, guest: bool
         "unheard": _unheard(run, messages),
         "stream": _stream(conversation.spoken_by(run.pk, thread.pk, up_to=thread.last_seq)) if run is not None and works else None,
         "loops": loops_of(run),
+        "model": _model_of(run),
         "spent": _spent(run, log),
         "queue": list(QueuedTurn.objects.waiting().filter(thread=thread).select_related("by")),
     }
@@ -154,6 +156,12 @@ def _stream(events: Sequence[Event]) -> Stream:
         for name, call in calls.items()
     ]
     return Stream(text=conversation.text_of(events), cards=cards)
+
+
+def _model_of(run: Run | None) -> str:
+    """The model that the run's agent asks, `provider:name` or `scripted`; "" where it has none."""
+    agent = next((step for step in run.definition.steps if step["function"] == "agent"), None) if run is not None else None
+    return str(agent["config"].get("model") or model.default().model) if agent else ""
 
 
 def loops_of(run: Run | None) -> Loops | None:

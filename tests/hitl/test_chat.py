@@ -17,6 +17,7 @@ from runs.models import QueuedTurn, Run
 from runs.services import InputInvalid
 from runs.threads import Turn
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State, step
+from tests.databases import file_database as file_database
 from tests.hitl.test_pages import ATTACKS, dangerous, text
 from tests.hitl.test_threads import drive, state_of
 
@@ -314,3 +315,24 @@ def test_dropping_the_logs_beginning_takes_what_was_folded_out_of_the_count(thre
     fold()
     kept = Thread.objects.get(pk=thread.pk)
     assert (kept.first_seq, kept.folded) == (kept.last_seq, 0)
+
+
+# With the shipped agent
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("file_database")  # what streams is written by a thread of its own
+def test_the_shipped_agent_talks_on_the_page_and_is_labelled_as_scripted(page, thread, ana):
+    """Its messages, its loops and what they cost are what this page shows."""
+    page.post(url(thread, "say"), {"text": "calculate 6 * 7 and ask me", "template": "chat-agent"})
+    run = drive(Run.objects.get())
+    shown = text(page.get(url(thread)))
+    assert run.status == "paused"
+    assert "The scripted model answers here" in shown and "<dt>Model</dt><dd>scripted</dd>" in shown
+    assert "Loop 1 of 15" in shown and "calculate 6 * 7 and ask me" in shown
+    assert "Waiting for a person" in shown
+    page.post(url(thread, "say"), {"text": "Yes, include market data"})
+    drive(run)
+    shown = text(page.get(url(thread)))
+    assert "42" in shown and "Based on what the tools said" in shown
+    assert "Loop 2 of 15" in shown and "This thread" in shown and "left:" in shown
