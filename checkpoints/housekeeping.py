@@ -105,6 +105,9 @@ def _drop_of(held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, no
     events = keeping.droppable_events(thread_id, policy, rules, now=now)
     while (dropped := keeping.drop_events(thread_id, events, hold=held.hold)).rows:
         yield dropped
+    chunks = keeping.foldable_chunks(thread_id, policy, rules, now=now)
+    while (dropped := keeping.fold_chunks(thread_id, chunks, hold=held.hold)).rows:
+        yield dropped
     memos = keeping.droppable_memos(thread_id, policy, rules, now=now)
     while (dropped := keeping.drop_memos(memos, hold=held.hold)).rows:
         yield dropped
@@ -182,6 +185,8 @@ def _look(held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, now: 
     tally.add("checkpoints", len(keys), sum(keeping.weight(going.order_by(), column) for column in ("body", "metadata")))
     events = keeping.droppable_events(thread_id, policy, rules, now=now).order_by()
     tally.add("events", events.count(), keeping.weight(events, "data"))
+    chunks = keeping.foldable_chunks(thread_id, policy, rules, now=now).exclude(seq__in=events.values("seq")).order_by()
+    tally.add("chunks_folded", chunks.count(), keeping.weight(chunks, "data"))
     memos = keeping.droppable_memos(thread_id, policy, rules, now=now)
     tally.add("memos", memos.count(), keeping.weight(memos, "value"))
     cursor = ""

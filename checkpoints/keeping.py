@@ -3,7 +3,9 @@
 A checkpoint whose parent goes is first written anew as a snapshot (F25): the same state, under the same digest, behind the nearest
 ancestor that stays. That is the one place where a checkpoint's row changes, and of it only `store.REWRITTEN`.
 
-Of the log only the beginning goes, so that it stays without a gap: `Thread.first_seq` says where it begins now.
+Of the log only the beginning goes: `Thread.first_seq` says where it begins now. The one exception is streamed text, which is folded
+into the result of its step: its numbers go from the middle, `Thread.folded` counts them, and whoever reads past them is told so
+(`log.told_after`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, transaction
-from django.db.models import Exists, F, Q, QuerySet, Sum
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Length
 
 from checkpoints import bodies, codec, ids, store
@@ -37,6 +39,8 @@ class Policy:
 
     days: float | None = None
     count: int | None = None
+    chunk_days: float | None = None
+    """Of streamed text, once the step that said it is done and its result stands for it; None is as long as the log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,9 +210,49 @@ def drop_events(thread_id: uuid.UUID, going: QuerySet[Event], *, hold: Callable[
     mine = Event.objects.filter(thread=thread_id, seq__lte=seqs[-1])
     told = mine.filter(kind=EventKind.STEP_COMPLETED).count()
     # the thread's row first, as every writer of the log does
-    Thread.objects.filter(pk=thread_id).update(first_seq=seqs[-1] + 1, step_balance=F("step_balance") - told)
+    Thread.objects.filter(pk=thread_id).update(step_balance=F("step_balance") - told)
     tally.add("events", len(seqs), weight(mine, "data"))
     mine._raw_delete(using=DEFAULT_DB_ALIAS)
+    _count_again(thread_id, dropped=len(seqs))
+    return tally
+
+
+def _count_again(thread_id: uuid.UUID, *, dropped: int) -> None:
+    """Where the log begins now, and how many of its numbers after that stand for folded text: `dropped` rows went just now.
+
+    Call inside a transaction, with the thread's row locked.
+    """
+    first = Event.objects.filter(thread=thread_id).order_by("seq").values_list("seq", flat=True).first()
+    assert first is not None  # the last event always stays
+    Thread.objects.filter(pk=thread_id).update(first_seq=first, folded=F("folded") + dropped - (first - F("first_seq")))
+
+
+def foldable_chunks(thread_id: uuid.UUID, policy: Policy, rules: Rules, *, now: dt.datetime) -> QuerySet[Event]:
+    """Streamed text whose step's result is in a checkpoint: old enough, of no live run, and not the log's last event.
+
+    Of a step that ended without a result it is all there is, so it stays as long as the log.
+    """
+    chunks = Event.objects.filter(thread=thread_id, kind=EventKind.STREAMING_CHUNK).order_by("seq")
+    if policy.chunk_days is None:
+        return chunks.none()
+    kept = Event.objects.filter(thread=thread_id, run_id=OuterRef("run_id"), seq__gt=OuterRef("seq"), kind=EventKind.STEP_COMPLETED)
+    old = chunks.filter(at__lt=now - dt.timedelta(days=policy.chunk_days)).exclude(run_id__in=rules.live_runs(thread_id))
+    return old.filter(Exists(kept), seq__lt=Thread.objects.filter(pk=thread_id).values("last_seq"))
+
+
+@transaction.atomic(durable=True)
+def fold_chunks(thread_id: uuid.UUID, going: QuerySet[Event], *, hold: Callable[[], None]) -> Tally:
+    """Drop a batch of what is `foldable_chunks`. Their numbers are gone from the middle of the log: `log.told_after` says so to readers."""
+    hold()
+    tally = Tally()
+    Thread.objects.filter(pk=thread_id).update(first_seq=F("first_seq"))  # its row is locked, as by every writer of the log
+    seqs = list(going.values_list("seq", flat=True)[:LINES])
+    if not seqs:
+        return tally
+    mine = Event.objects.filter(thread=thread_id, seq__in=seqs)
+    tally.add("chunks_folded", len(seqs), weight(mine, "data"))
+    mine._raw_delete(using=DEFAULT_DB_ALIAS)
+    _count_again(thread_id, dropped=len(seqs))
     return tally
 
 

@@ -63,15 +63,27 @@ def after(thread_id: uuid.UUID, seq: int, *, limit: int = PAGE) -> list[Event]:
 
 
 def told_after(thread_id: uuid.UUID, seq: int, *, limit: int = PAGE) -> list[Envelope]:
-    """`after`, as clients get it. Where the log's beginning was dropped (`keeping`), a line under the last number that is gone says so.
+    """`after`, as clients get it. Where numbers are missing, a line under the last of them says why: the log's beginning was dropped, or
+    streamed text in the middle was folded into its step's result (`keeping`).
 
-    Numbers have no gaps, so a page that begins later than it should begins where the log does; and a log that has begun is never empty.
+    Nothing else is ever missing, and a log that has begun is never empty.
     """
-    events = after(thread_id, seq, limit=limit)
-    told = [envelope(event) for event in events]
-    if events and events[0].seq > seq + 1:
-        gone = events[0].seq - 1
+    told: list[Envelope] = []
+    for event in after(thread_id, seq, limit=limit):
+        if event.seq > seq + 1:
+            told.append(_missing(event, seq + 1))
+        told.append(envelope(event))
+        seq = event.seq
+    return told
+
+
+def _missing(event: Event, first: int) -> Envelope:
+    """What stands for the numbers from `first` on that are missing before an event."""
+    gone = event.seq - 1
+    if Thread.objects.filter(pk=event.thread_id, first_seq__gt=first).exists():
         words = f"The beginning of this log, up to number {gone}, was dropped: it is older than this log is kept."
         data = {"message": words, "level": "warning", "step": "", "dropped_to": gone}
-        told = [*envelopes(thread_id, None, [(EventKind.LOG, data)], first=gone, at=events[0].at), *told]
-    return told
+    else:
+        words = f"What was streamed under the numbers {first} to {gone} is kept in the result of its step."
+        data = {"message": words, "level": "info", "step": "", "folded_from": first, "folded_to": gone}
+    return envelopes(event.thread_id, None, [(EventKind.LOG, data)], first=gone, at=event.at)[0]

@@ -103,6 +103,16 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
         return self.values_list("last_seq", flat=True).get(pk=thread_id) - count + 1
 
 
+class WhenBusy(models.TextChoices):
+    """What becomes of a message that comes while a run of the thread is alive and asks nothing."""
+
+    REFUSE = "refuse", "Refuse it"
+    QUEUE = "queue", "Queue it"
+    """Its run begins once those before it have ended."""
+    INTERRUPT = "interrupt", "Interrupt the run"
+    """The run at work is cancelled, and the message begins the next one."""
+
+
 class Thread(ids.Shown, models.Model):
     """One line of history: a conversation, or a work order's."""
 
@@ -116,6 +126,10 @@ class Thread(ids.Shown, models.Model):
     title = models.CharField(max_length=200, blank=True)
     last_seq = models.BigIntegerField(default=0, editable=False)
     first_seq = models.BigIntegerField(default=1, editable=False, help_text="The first number of the log that is kept.")
+    folded = models.BigIntegerField(
+        default=0, editable=False, help_text="Numbers of the log after the first whose streamed text was folded: see keeping."
+    )
+    when_busy = models.CharField(max_length=16, choices=WhenBusy, default=WhenBusy.REFUSE)
     step_balance = models.IntegerField(
         default=0, editable=False, help_text="Steps whose checkpoint was dropped, less those whose event was: see keeping."
     )
@@ -240,6 +254,9 @@ class Event(models.Model):
             # also the index that replay reads: a thread's events after a number, in order
             models.UniqueConstraint(fields=["thread", "seq"], name="event_seq_once_per_thread"),
             models.CheckConstraint(condition=Q(seq__gt=0), name="event_seq_from_one"),
+        ]
+        indexes = [  # what a step at work has said, and what of it is folded later; other events pay nothing
+            models.Index(fields=["thread", "seq"], condition=Q(kind="streaming_chunk"), name="event_chunk_by_seq"),
         ]
 
     def __str__(self) -> str:

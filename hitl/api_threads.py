@@ -15,19 +15,20 @@ from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
 from checkpoints import codec, graph_state, ids, lineage, store
-from checkpoints.models import Checkpoint, Thread
+from checkpoints.models import Checkpoint, Thread, WhenBusy
 from hitl import services, threads
 from hitl.models import Via
 from hitl.threads import Said
 from runs import threads as turns
 from runs.api import NewestFirst, user_of
-from runs.models import Pause, Run
+from runs.models import Pause, QueuedTurn, Run
 from runs.states import RunStatus
 from runs.threads import Turn
 
 PENDING_INPUT = "pending_input"
 """What S0 calls a run that waits for a person."""
 MAX_EVENTS = 1000
+BUSY = "What becomes of a message that comes while a run is alive and asks nothing: refuse (409), queue (202), or interrupt that run."
 
 
 class IdField(serializers.CharField):
@@ -50,11 +51,17 @@ class ThreadIn(serializers.Serializer[Any]):
         max_length=150, default=None, allow_null=True, help_text="Name of one of your groups; its members see and answer too."
     )
 
+    when_busy = serializers.ChoiceField(WhenBusy.choices, default=WhenBusy.REFUSE, help_text=BUSY)
+
     def validate_team(self, name: str | None) -> Any:
         team = self.context["request"].user.groups.filter(name=name).first() if name is not None else None
         if name is not None and team is None:
             raise serializers.ValidationError("You are in no team of this name.", code="not_a_member")
         return team
+
+
+class ThreadChangeIn(serializers.Serializer[Any]):
+    when_busy = serializers.ChoiceField(WhenBusy.choices, help_text=BUSY)
 
 
 class ThreadOut(serializers.ModelSerializer[Thread]):
@@ -67,7 +74,7 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
 
     class Meta:
         model = Thread
-        fields: ClassVar = ["id", "title", "owner", "team", "work_order_id", "head", "run_id", "last_seq", "created_at"]
+        fields: ClassVar = ["id", "title", "owner", "team", "work_order_id", "head", "run_id", "when_busy", "last_seq", "created_at"]
 
     @extend_schema_field(OpenApiTypes.STR)
     def get_work_order_id(self, thread: Thread) -> str | None:
@@ -138,12 +145,49 @@ def runs_shown() -> Any:
     return Run.objects.shown().prefetch_related("pauses")
 
 
+class QueuedOut(serializers.ModelSerializer[QueuedTurn]):
+    """A message that waits for its turn, or did."""
+
+    id = serializers.CharField(source="shown_id", help_text="trn_…")
+    place = serializers.SerializerMethodField(help_text="How many messages begin up to this one; 0 where it does not wait.")
+    by = serializers.CharField(source="by.username")
+    input = serializers.DictField()
+    run_id = serializers.SerializerMethodField(help_text="The run that it began.")
+    refused = serializers.CharField(source="words", help_text="Why it could not begin when its turn came.")
+
+    class Meta:
+        model = QueuedTurn
+        fields: ClassVar = [
+            "id",
+            "status",
+            "place",
+            "by",
+            "template",
+            "input",
+            "interrupts",
+            "run_id",
+            "refused",
+            "created_at",
+            "closed_at",
+        ]
+
+    def get_place(self, turn: QueuedTurn) -> int:
+        return int(self.context.get("places", {}).get(turn.pk, 0))
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_run_id(self, turn: QueuedTurn) -> str | None:
+        return ids.show(Run.PREFIX, turn.run_id) if turn.run_id else None
+
+
 class SaidOut(serializers.Serializer[Said]):
     run = serializers.SerializerMethodField()
     how = serializers.ChoiceField(
-        ["started", "resumed", "answered", "voted", "asked", "following"], help_text="What became of the message (C16)."
+        ["started", "resumed", "answered", "voted", "asked", "following", "queued", "interrupted"],
+        help_text="What became of the message (C16).",
     )
     decision = serializers.SerializerMethodField(help_text="The answer it was taken for; null where it was none.")
+    queued = serializers.SerializerMethodField(help_text="The message in the line, with its place; null where it needed none.")
+    interrupted_run_id = serializers.SerializerMethodField(help_text="The run that was cancelled for it.")
     resume_offer = serializers.SerializerMethodField(help_text="A run that failed within 30 minutes and could be resumed instead.")
 
     @extend_schema_field(RunOut)
@@ -153,6 +197,14 @@ class SaidOut(serializers.Serializer[Said]):
     @extend_schema_field(OpenApiTypes.STR)
     def get_decision(self, said: Said) -> str | None:
         return said.decision.action if said.decision else None
+
+    @extend_schema_field(QueuedOut)
+    def get_queued(self, said: Said) -> Any:
+        return {**QueuedOut(said.queued).data, "place": said.place} if said.queued is not None else None
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_interrupted_run_id(self, said: Said) -> str | None:
+        return said.interrupted.shown_id if said.interrupted is not None else None
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_resume_offer(self, said: Said) -> Any:
@@ -169,6 +221,12 @@ class RunIn(serializers.Serializer[Any]):
     checkpoint_id = IdField("ckpt", default=None, allow_null=True, help_text="The checkpoint to go on from, instead of the latest.")
     interrupt_before = serializers.ListField(child=serializers.CharField(max_length=500), default=list, max_length=50)
     interrupt_after = serializers.ListField(child=serializers.CharField(max_length=500), default=list, max_length=50)
+    replaces = serializers.CharField(
+        default="",
+        max_length=200,
+        allow_blank=True,
+        help_text="The id of an earlier message that began a turn: the input takes its place, and what came after it stays in the history.",
+    )
     reason = serializers.CharField(max_length=2_000, default="", allow_blank=True)
 
     def validate_input(self, value: Any) -> Any:
@@ -280,6 +338,19 @@ class ThreadDetail(APIView):
     def get(self, request: Request, thread_id: UUID) -> Response:
         return Response(ThreadOut(thread_of(thread_id, request)).data)
 
+    @extend_schema(
+        operation_id="change_thread",
+        request=ThreadChangeIn,
+        responses=ThreadOut,
+        summary="Choose what becomes of messages while a run is alive",
+        examples=[OpenApiExample("Queue them", {"when_busy": "queue"}, request_only=True)],
+    )
+    def patch(self, request: Request, thread_id: UUID) -> Response:
+        data = ThreadChangeIn(data=request.data)
+        data.is_valid(raise_exception=True)
+        threads.change(thread_id, by=user_of(request), **data.validated_data)
+        return Response(ThreadOut(thread_of(thread_id, request)).data)
+
 
 class ThreadState(APIView):
     @extend_schema(operation_id="get_thread_state", responses=StateOut, summary="The state at a thread's latest checkpoint")
@@ -340,7 +411,7 @@ class ThreadRuns(APIView):
     @extend_schema(
         operation_id="run_thread",
         request=RunIn,
-        responses={201: SaidOut},
+        responses={201: SaidOut, 202: SaidOut},
         parameters=[
             OpenApiParameter(
                 "auto_resume_pending", bool, description="true (the default): a message on a waiting thread answers its question."
@@ -350,7 +421,9 @@ class ThreadRuns(APIView):
         description=(
             "With input alone, all else follows from the latest checkpoint. A waiting thread takes the message for the answer: APPROVE "
             "approves, REJECT cancels, other text is the answer or feedback for a revision. `checkpoint_id`, `resume_from` and `state` "
-            "take over entirely. 409 `run_live` while a run is alive, `nothing_to_resume` where there is nothing to go on with."
+            "take over entirely, and `replaces` edits an earlier message. While a run is alive that asks nothing, the thread's `when_busy` "
+            "decides: 409 `run_live`; 202 with `how: queued` and its place; or 201 with `how: interrupted`, the old run being cancelled. "
+            "409 `nothing_to_resume` where there is nothing to go on with, `queue_full` where too many wait."
         ),
         examples=[
             OpenApiExample("Next turn", {"input": {"messages": [{"id": "1", "role": "user", "content": "Hello"}]}}, request_only=True),
@@ -362,7 +435,7 @@ class ThreadRuns(APIView):
         data.is_valid(raise_exception=True)
         auto = flag(request, "auto_resume_pending", True)
         said = threads.say(thread_id, Turn(**data.validated_data), by=user_of(request), via=Via.REST, auto_resume_pending=auto)
-        return Response(SaidOut(said).data, status=201)
+        return Response(SaidOut(said).data, status=202 if said.how == "queued" else 201)
 
 
 def flag(request: Request, name: str, default: bool) -> bool:

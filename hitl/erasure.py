@@ -28,7 +28,7 @@ from hitl.outbound_models import Delivery, Endpoint, Link
 from hitl.services import NotFound
 from runs import keeping
 from runs.engine.context import workspace_path
-from runs.models import Pause, Run, WorkOrder
+from runs.models import Pause, QueuedTurn, Run, WorkOrder
 
 logger = logging.getLogger(__name__)
 
@@ -133,6 +133,7 @@ def _rows(threads: Sequence[uuid.UUID]) -> dict[str, QuerySet[Any]]:
         "memos": Memo.objects.filter(thread__in=threads),
         **_graphs(threads),
         "imports": Import.objects.filter(thread__in=threads),
+        "queued_turns": QueuedTurn.objects.filter(thread__in=threads),
         "runs": Run.objects.filter(thread__in=threads),
         "work_orders": WorkOrder.objects.filter(thread__in=threads),
         "checkpoints": Checkpoint.objects.filter(thread__in=threads),

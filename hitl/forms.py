@@ -10,6 +10,7 @@ from typing import Any
 from django import forms
 from django.contrib.auth.models import Group, User
 
+from checkpoints.models import WhenBusy
 from hitl.postponing import LONGEST_SNOOZE, MAX_REASON
 from hitl.services import MAX_FEEDBACK
 from runs.models import Template
@@ -72,10 +73,12 @@ class MessageForm(forms.Form):
     """What is said on a thread; the first message chooses the template of its runs."""
 
     template = forms.ChoiceField(help_text="The steps that a message on this thread goes through.")
-    text = forms.CharField(max_length=MAX_FEEDBACK, label="Message", widget=forms.Textarea(attrs={"rows": 3}))
+    text = forms.CharField(max_length=MAX_FEEDBACK, label="Message", widget=forms.Textarea(attrs={"rows": 3, "data-send-keys": ""}))
 
-    def __init__(self, *args: Any, first: bool, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, first: bool, locked: bool = False, **kwargs: Any) -> None:
+        """`locked` while no message is taken (S0-49): as the page shows it, the words that were sent are refused by the service."""
         super().__init__(*args, **kwargs)
+        self.fields["text"].widget.attrs |= {"disabled": True} if locked else {}
         template = self.fields["template"]
         assert isinstance(template, forms.ChoiceField)
         if first:
@@ -83,6 +86,17 @@ class MessageForm(forms.Form):
             template.choices = [(one.slug, one.title) for one in fitting if not attached.names_in(one.input_schema)]
         else:
             del self.fields["template"]
+
+
+class EditForm(forms.Form):
+    """An earlier message in other words."""
+
+    message = forms.CharField(max_length=200)
+    text = forms.CharField(max_length=MAX_FEEDBACK)
+
+
+class BusyForm(forms.Form):
+    when_busy = forms.ChoiceField(choices=WhenBusy.choices, label="A message while a run is at work")
 
 
 def offer_teams(form: forms.Form, user: User) -> None:

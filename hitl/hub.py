@@ -124,13 +124,20 @@ class Topic:
     async def since(self, seq: int) -> list[Told]:
         """The events after `seq`: from memory where they are all there, else a page of the log, read once for all who need it."""
         if self.recent and self.recent[0].seq <= seq + 1:
-            found = list(islice(self.recent, max(0, seq + 1 - self.recent[0].seq), None))
+            found = list(islice(self.recent, self._place_behind(seq), None))
             return found if self._weight <= PAGE_CHARACTERS else _page(found)
         reading = self._reading.get(seq)
         if reading is None:
             reading = self._reading[seq] = asyncio.ensure_future(self._read(seq))
             reading.add_done_callback(lambda _: self._reading.pop(seq, None))
         return await asyncio.shield(reading)
+
+    def _place_behind(self, seq: int) -> int:
+        """Where in memory the events after `seq` begin. Numbers that are folded away are missing, so it may be earlier than they count."""
+        place = min(max(0, seq + 1 - self.recent[0].seq), len(self.recent))
+        while place > 0 and self.recent[place - 1].seq > seq:
+            place -= 1
+        return place
 
     async def _read(self, seq: int) -> list[Told]:
         """A page of the log, of so many events as came to a page's size before."""
@@ -181,10 +188,10 @@ class Topic:
         fresh = [told for told in events if told.seq > self.seq]  # a hint may have been quicker than the read
         if not fresh:
             return
-        if self.recent and fresh[0].seq > self.recent[-1].seq + 1:  # the log's beginning was dropped meanwhile
+        if self.recent and fresh[0].seq > self.recent[-1].seq + 1:  # numbers are missing: a line says why
             self.recent.clear()
             self._weight = 0
-        self.recent.extend(fresh)  # its numbers have no gap: `since` counts on it
+        self.recent.extend(fresh)  # what is missing between its numbers is told by a line among them
         self._weight += sum(len(told.text) for told in fresh)
         while len(self.recent) > KEPT or self._weight > KEPT_CHARACTERS:
             self._weight -= len(self.recent.popleft().text)

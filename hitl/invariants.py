@@ -20,7 +20,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, T
 from hitl.models import Decision, EarlyAnswer, Import, Ledger, Via, Vote
 from hitl.outbound_models import ASKING, Delivery, DeliveryStatus
 from runs.engine import approvals
-from runs.models import Pause, Run, WorkOrder
+from runs.models import Pause, QueuedTurn, Run, WorkOrder
 from runs.states import CANCELLED, COMPLETED, ENDED, EXPIRED, LIVE, PAUSED, PENDING, RUNNING, PauseStatus
 from runs.workflows.sequence import CANCEL, REVISE
 
@@ -353,15 +353,20 @@ def _is_due(decision: Decision) -> bool:
     return bool(pause.review.get("deadline", {}).get("outcome") == decision.action)
 
 
+def queued_but_not_begun(before: dt.datetime) -> Broken:
+    """A message that waits on a thread where no run is alive."""
+    return QueuedTurn.objects.due().filter(created_at__lt=before).exclude(thread__runs__ended_at__gte=before).only("pk")
+
+
 # P9: a client misses nothing and sees nothing twice
 
 
 def log_with_gaps(before: dt.datetime) -> Broken:
-    """What retention drops is the beginning, and `first_seq` moves with it."""
+    """What retention drops is the beginning, and `first_seq` moves with it; what it folds in the middle is counted."""
     counted = Thread.objects.annotate(
         count=Count("events"), lowest=Coalesce(Min("events__seq"), F("first_seq")), highest=Coalesce(Max("events__seq"), F("first_seq") - 1)
     )
-    return counted.exclude(count=F("last_seq") - F("first_seq") + 1, lowest=F("first_seq"), highest=F("last_seq")).only("pk")
+    return counted.exclude(count=F("last_seq") - F("first_seq") + 1 - F("folded"), lowest=F("first_seq"), highest=F("last_seq")).only("pk")
 
 
 def step_untold(before: dt.datetime) -> Broken:
@@ -477,6 +482,9 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("expired_and_its_run_did_not", "P8", "The run of an expired question has expired.", expired_and_its_run_did_not),
     Invariant("expired_without_its_question", "P8", "An expired run has its expired question.", expired_without_its_question),
     Invariant("decided_by_silence", "P8", "The rules decide only what they name, and not before the deadline.", decided_by_silence),
+    Invariant(
+        "queued_but_not_begun", "P3", "A message that waits for its turn begins when the run before it has ended.", queued_but_not_begun
+    ),
     Invariant("log_with_gaps", "P9", "A thread's log holds each number from its first that is kept to its last, once.", log_with_gaps),
     Invariant("step_untold", "P9", "Each result of a step has its event.", step_untold),
     Invariant("ledger_tip_is_another", "P11", "A ledger's tip is the digest of its newest decision.", ledger_tip_is_another),

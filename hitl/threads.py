@@ -12,22 +12,27 @@ from django.db import transaction
 from django.utils import timezone
 
 from checkpoints import log
-from checkpoints.models import Checkpoint, Thread
-from hitl import sight
+from checkpoints.models import Checkpoint, Thread, WhenBusy
+from hitl import policy, sight
 from hitl.models import Decision, Via, Vote
-from hitl.services import AnswerInvalid, NotFound, NotPaused, SeveralQuestions, answered_before, decide, end_run
+from hitl.services import AlreadyAnswered, AnswerInvalid, NotFound, NotPaused, SeveralQuestions, answered_before, decide, end_run
+from runs import queued as lines
 from runs import services as runs
 from runs import threads
 from runs.engine.facts import asked
 from runs.engine.interruptions import STOPS
-from runs.models import Pause, Run
-from runs.states import LIVE
-from runs.threads import Turn
+from runs.models import Pause, QueuedTurn, Run
+from runs.queued import TurnRefused
+from runs.states import LIVE, RunEnded
+from runs.threads import ThreadBusy, Turn
 from runs.workflows.gate import ANSWER
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
 WORDS = {"APPROVE": APPROVE, "REJECT": CANCEL}
 """The exact messages that decide (C7, C16); any other text is the answer, or feedback for a revision."""
+TRIES = 5
+"""Runs that a message may find in its way."""
+INTERRUPTED = "Interrupted by the next message"
 TEXT_KEYS = ("input", "content")
 """Where an input object holds a person's message."""
 
@@ -40,8 +45,14 @@ class Said:
     """The run to follow."""
     how: str
     """`started` a run, `resumed` one, `answered` its question with `decision`, `voted` where others must approve too, `asked` that again,
-    or `following` one at work."""
+    `following` one at work, `queued` behind it, or `interrupted` it and started another."""
     decision: Decision | None = None
+    queued: QueuedTurn | None = None
+    """The message that waits for its turn, or waited a moment."""
+    place: int = 0
+    """Its place in the line, from 1; 0 where it waits no more."""
+    interrupted: Run | None = None
+    """The run that was cancelled for it."""
     offer: Mapping[str, str] | None = None
     """A run that failed within 30 minutes and could be resumed instead (S0-77)."""
 
@@ -52,25 +63,85 @@ def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via, auto_resume_pen
     With a question open, a message answers it: `APPROVE` approves, `REJECT` cancels, other text is the answer or the feedback of a
     revision; an interrupt goes on with the input merged; no input asks again. Else a run begins: see `runs.threads.invoke`.
 
+    While a run is alive that asks nothing, `Thread.when_busy` says what becomes of the message: refused, queued, or it interrupts.
+
     Args:
-        auto_resume_pending: False leaves the question alone, and so raises ThreadBusy.
+        auto_resume_pending: False leaves the question alone, so the thread is busy.
     Raises:
-        NotFound, and what `decide` and `runs.threads.invoke` raise.
+        NotFound, and what `decide`, `runs.threads.invoke` and `runs.queued.put` raise.
     """
     if not sight.sees(thread_id, by=by):
         raise NotFound("There is no such thread.")
     pauses = open_on(thread_id)
-    if len(pauses) > 1 and auto_resume_pending and not turn.manual:
+    if len(pauses) > 1 and auto_resume_pending and not turn.by_hand:
         raise SeveralQuestions(pauses)
-    if pauses and auto_resume_pending and not turn.manual:
+    if pauses and auto_resume_pending and not turn.by_hand:
         return answer(pauses[0], turn.input, by=by, via=via)
-    _find(thread_id, by)  # who is only asked begins nothing
-    if auto_resume_pending and not turn.manual and _text(turn.input) in WORDS:  # an answer that came too late is no new turn
+    thread = _find(thread_id, by)  # who is only asked begins nothing
+    if auto_resume_pending and not turn.by_hand and _text(turn.input) in WORDS:  # an answer that came too late is no new turn
         raise answered_before(Pause.objects.filter(run__thread=thread_id)) or NotPaused("This thread asks nothing, so nothing was decided.")
     place = threads.place_of(thread_id)
-    found = threads.offer(place, now=timezone.now()) if turn.input is not None and not turn.manual else None
-    run = threads.invoke(thread_id, turn, by=by)
+    waits = turn.input is not None and not turn.by_hand
+    found = threads.offer(place, now=timezone.now()) if waits else None
+    if waits and QueuedTurn.objects.waiting().filter(thread=thread_id).exists():  # nobody overtakes
+        return _stand_in_line(thread, turn, by=by, via=via)
+    try:
+        run = threads.invoke(thread_id, turn, by=by)
+    except ThreadBusy:
+        if not waits or thread.when_busy == WhenBusy.REFUSE:
+            raise
+        return _stand_in_line(thread, turn, by=by, via=via)
     return Said(run=run, how="resumed" if run.retry_of_id or turn.checkpoint_id else "started", offer=found)
+
+
+def _stand_in_line(thread: Thread, turn: Turn, *, by: User, via: Via) -> Said:
+    """Queue a message; one that interrupts makes way for itself first. A crash in between leaves it in the line."""
+    interrupts = thread.when_busy == WhenBusy.INTERRUPT
+    queued = lines.put(thread.pk, turn, by=by, interrupts=interrupts)
+    ended = _make_way(queued, by=by, via=via) if interrupts else None
+    lines.begin_next(thread.pk)
+    queued = QueuedTurn.objects.select_related("run").get(pk=queued.pk)
+    if queued.status == QueuedTurn.Status.REFUSED:
+        raise TurnRefused(queued.words)
+    if queued.run is not None:
+        return Said(run=queued.run, how="interrupted" if ended else "started", queued=queued, interrupted=ended)
+    return Said(run=Run.objects.filter(thread=thread).latest("id"), how="queued", queued=queued, place=lines.place_of(queued))
+
+
+def _make_way(queued: QueuedTurn, *, by: User, via: Via) -> Run | None:
+    """Cancel the run at work, its open question with it; gives the run. Where this person may not, the message leaves the line."""
+    for _ in range(TRIES):
+        live = Run.objects.live().filter(thread=queued.thread_id).first()
+        if live is None:
+            return None
+        try:
+            end_run(live, by=by, via=via, reason=INTERRUPTED)
+        except (RunEnded, AlreadyAnswered):  # it moved at this moment
+            continue
+        except policy.Refused:
+            lines.withdraw(queued)
+            raise
+        return live
+    return None
+
+
+def withdraw(thread_id: uuid.UUID, turn_id: uuid.UUID, *, by: User) -> QueuedTurn:
+    """Take a message that waits out of the line: for whoever takes part in the thread. Raises NotFound, queued.NotWaiting."""
+    _find(thread_id, by)
+    queued = QueuedTurn.objects.filter(pk=turn_id, thread=thread_id).first()
+    if queued is None:
+        raise NotFound("No such message waits on this thread.")
+    lines.withdraw(queued)
+    queued.refresh_from_db()
+    return queued
+
+
+def change(thread_id: uuid.UUID, *, by: User, when_busy: WhenBusy) -> Thread:
+    """Choose what becomes of messages that come while a run is alive; those that wait already stay in the line. Raises NotFound."""
+    thread = _find(thread_id, by)
+    Thread.objects.filter(pk=thread.pk).update(when_busy=when_busy)
+    thread.when_busy = when_busy
+    return thread
 
 
 def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via) -> Said:

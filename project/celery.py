@@ -25,6 +25,7 @@ LAST_SECONDS = 2.0
 app = Celery("waystation", amqp="project.broker:Broker")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+app.autodiscover_tasks(related_name="turn_tasks")
 
 
 @worker_init.connect

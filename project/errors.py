@@ -22,6 +22,7 @@ from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYours as EndpointNotYours
 from hitl.outbound.requests import CannotSend
 from hitl.undoing import NotYours
+from runs import queued
 from runs.agents.approval import RulesRefused
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.explaining import CallInvalid, ToolNotFound
@@ -58,6 +59,9 @@ STATUS: dict[type[Exception], int] = {
     postponing.PostponingInvalid: 422,
     ThreadBusy: 409,
     NothingToResume: 409,
+    queued.QueueFull: 409,
+    queued.NotWaiting: 409,
+    queued.TurnRefused: 409,
     MergeFailed: 422,
     RunEnded: 409,
     services.AnswerInvalid: 422,

@@ -63,6 +63,8 @@ WAYSTATION_KEEP_DAYS = env.number("WAYSTATION_KEEP_DAYS", 365)
 """How long checkpoints, the log of ended runs and their memos are kept; 0 is for ever. A template's `retention` may say otherwise."""
 WAYSTATION_KEEP_COUNT = int(env.number("WAYSTATION_KEEP_COUNT", 10_000))
 """The newest checkpoints of a thread that are kept, beside those that are never dropped; 0 is any number."""
+WAYSTATION_KEEP_CHUNK_HOURS = env.number("WAYSTATION_KEEP_CHUNK_HOURS", 1)
+"""How long streamed text is kept beside the result of the step that said it; 0 is as long as the log."""
 WAYSTATION_KEEP_HOURS = env.number("WAYSTATION_KEEP_HOURS", 24)
 """How often what is old is dropped; 0 is never but by `manage.py prune`."""
 WAYSTATION_RUN_BYTES = int(env.number("WAYSTATION_RUN_BYTES", 1_000_000_000))
@@ -258,6 +260,7 @@ a template's step says `steps` or `agents`, which is for those that take minutes
 CELERY_TASK_ROUTES = {
     "hitl.tasks.deliver": {"queue": "outbound"},
     "runs.tasks.sweep": {"queue": "control"},
+    "runs.turn_tasks.*": {"queue": "control"},
     "hitl.tasks.*": {"queue": "control"},
 }
 CELERY_BEAT_SCHEDULE = {

@@ -6,6 +6,7 @@ import datetime as dt
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef, Subquery
@@ -27,7 +28,10 @@ SWEEP_SECONDS = 0.5
 
 def usual() -> Policy:
     """The policy of a thread whose template says nothing else."""
-    return Policy(days=settings.WAYSTATION_KEEP_DAYS or None, count=settings.WAYSTATION_KEEP_COUNT or None)
+    hours = settings.WAYSTATION_KEEP_CHUNK_HOURS
+    return Policy(
+        days=settings.WAYSTATION_KEEP_DAYS or None, count=settings.WAYSTATION_KEEP_COUNT or None, chunk_days=hours / 24 if hours else None
+    )
 
 
 def policies(threads: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Policy]:
@@ -41,7 +45,7 @@ def policies(threads: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Policy]:
 def _policy(said: Mapping[str, float | None]) -> Policy:
     base = usual()
     count = said.get("count", base.count)
-    return Policy(days=said.get("days", base.days), count=None if count is None else int(count))
+    return replace(base, days=said.get("days", base.days), count=None if count is None else int(count))
 
 
 def _live_runs(thread_id: uuid.UUID) -> list[uuid.UUID]:

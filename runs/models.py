@@ -1,4 +1,5 @@
-"""The machine's rows: recipes (`recipe_models`), what somebody asked for, the attempts at it, and the questions they opened.
+"""The machine's rows: recipes (`recipe_models`), what somebody asked for, the attempts at it, and the questions they opened; messages
+that wait (`queued_models`).
 
 The engine opens pauses, so Pause lives here; people's answers live in `hitl.models`.
 """
@@ -21,6 +22,7 @@ from checkpoints.fields import SealedTextField
 from checkpoints.models import Checkpoint, JsonTextField, SealedJsonField, Thread
 from runs import states
 from runs.credential_models import Credential as Credential
+from runs.queued_models import QueuedTurn as QueuedTurn
 from runs.recipe_models import OWN_REDUCERS as OWN_REDUCERS
 from runs.recipe_models import Definition as Definition
 from runs.recipe_models import Repository as Repository

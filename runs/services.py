@@ -26,7 +26,7 @@ from runs.forks import NothingToFork, check_reason, origin_of
 from runs.models import Pause, Repository, Run, Template, WorkOrder
 from runs.states import EXPIRED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
 from runs.steps.sources import check_source
-from runs.tasks import nudge_on_commit
+from runs.tasks import next_turn_on_commit, nudge_on_commit
 from runs.workflows import attached, calls, schemas, sequence
 
 FIRST_STATE: Mapping[str, Any] = {"revision_feedback": "", "decided": {}}
@@ -396,6 +396,7 @@ def _ended(pause: Pause, woken: list[ending.Wake] | None) -> None:
         raise PauseClosed(f"{pause.run.shown_id} no longer waits for an answer")
     for run_id, queue in woken:
         nudge_on_commit(run_id, queue)
+    next_turn_on_commit(pause.run.thread_id)
 
 
 def cancel(order_id: uuid.UUID, *, by: User) -> None:
@@ -420,6 +421,7 @@ def _cancel(run: Run, by: User) -> None:
         raise RunEnded("This has ended already, so there was nothing to cancel.")
     for run_id, queue in woken:
         nudge_on_commit(run_id, queue)
+    next_turn_on_commit(run.thread_id)
 
 
 def _after_answer(

@@ -26,6 +26,7 @@ from runs import keeping
 from runs.engine import lease, putting_off, recovery
 from runs.engine.advance import advance
 from runs.engine.stopping import stopping
+from runs.models import QueuedTurn
 from runs.workflows.sequence import DEFAULT_QUEUE
 
 logger = logging.getLogger(__name__)
@@ -40,6 +41,11 @@ AT_LEAST = 1
 """Messages that a sweep sends to a full queue."""
 FLUSH_SECONDS = 1.0
 """What the end of a process waits for its last messages."""
+
+NEXT_TURN = "runs.turn_tasks.begin_next"
+"""The task that begins what waits for its turn: in a module above this one, so it is sent by its name."""
+TURNS = 200
+"""Threads for which one sweep sends it."""
 
 LATER = 100
 """Hints for later that one process keeps; each is a thread that sleeps."""
@@ -62,6 +68,9 @@ def advance_run(run_id: str) -> None:
         return putting_off.put_off(uuid.UUID(run_id), words=str(error))
     for wanted, queue in wake:
         send(wanted, queue)
+    if uuid.UUID(run_id) not in {wanted for wanted, _ in wake}:
+        for thread_id in QueuedTurn.objects.due().filter(thread__runs=run_id).values_list("thread", flat=True)[:1]:
+            send_next_turn(thread_id)
     return None
 
 
@@ -77,6 +86,8 @@ def sweep() -> None:
         room[queue] -= 1
         if room[queue] >= 0:
             send(run_id, queue)
+    for thread_id in set(QueuedTurn.objects.due().values_list("thread", flat=True)[:TURNS]):
+        send_next_turn(thread_id)
     keeping.tend(now=timezone.now())
 
 
@@ -120,13 +131,22 @@ def send(run_id: uuid.UUID, queue: str) -> None:
 
     Never raises: with the broker away, the sweep does it later. May take seconds with one that hangs.
     """
+    _send(lambda: advance_run.apply_async((str(run_id),), queue=queue), ids.show("run", run_id))
+
+
+def send_next_turn(thread_id: uuid.UUID) -> None:
+    """As `send`: a worker is to begin what waits for its turn on a thread."""
+    _send(lambda: advance_run.app.send_task(NEXT_TURN, (str(thread_id),)), ids.show("thr", thread_id))
+
+
+def _send(message: Callable[[], object], about: str) -> None:
     if time.monotonic() < _broken_until:
         return
     try:
-        advance_run.apply_async((str(run_id),), queue=queue)
+        message()
     except Exception as error:  # noqa: BLE001  # brokers raise their clients' own errors; the row is the truth, the message a hint
         _open_breaker()
-        logger.warning("could not send a message for %s, the sweep will find it: %s", ids.show("run", run_id), error)
+        logger.warning("could not send a message for %s, the sweep will find it: %s", about, error)
 
 
 def _open_breaker() -> None:
@@ -140,6 +160,12 @@ def nudge(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE) -> None:
         return
     if not _sender.give(lambda: send(run_id, queue)):
         logger.warning("too many messages wait for the broker; the sweep will find %s", ids.show("run", run_id))
+
+
+def next_turn_on_commit(thread_id: uuid.UUID) -> None:
+    """Have the message that waits first begin, once the open transaction commits, which ends a run: where any waits."""
+    if QueuedTurn.objects.waiting().filter(thread=thread_id).exists():
+        transaction.on_commit(lambda: _sender.give(lambda: send_next_turn(thread_id)), robust=True)
 
 
 def nudge_on_commit(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE, *, at: dt.datetime | None = None) -> None:

@@ -13,13 +13,13 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from checkpoints import codec, log, redaction, reducers, store
-from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from runs import definitions
+from checkpoints.models import Checkpoint, CheckpointStatus, Thread, WhenBusy
+from runs import conversation, definitions
 from runs.engine.begin import Start, begin, following
 from runs.engine.facts import line, unkept
 from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, RETRIED, InputInvalid, check_input, check_words, take_up
-from runs.states import FAILED, LIVE
+from runs.states import CANCELLED, FAILED, LIVE
 from runs.tasks import nudge_on_commit
 from runs.workflows import attached, calls, sequence
 
@@ -61,6 +61,8 @@ class Turn:
     """The step to begin with."""
     checkpoint_id: uuid.UUID | None = None
     """The checkpoint to go on from, instead of the latest."""
+    replaces: str = ""
+    """The id of an earlier message that `input` takes the place of: as if it had been said then, with what came before it."""
     interrupt_before: Sequence[str] = ()
     interrupt_after: Sequence[str] = ()
     """Steps at which this run asks, whatever the template says; `step/sub-step` for those of its child runs."""
@@ -69,6 +71,11 @@ class Turn:
     @property
     def manual(self) -> bool:
         return bool(self.state is not None or self.resume_from or self.checkpoint_id)
+
+    @property
+    def by_hand(self) -> bool:
+        """It says itself what it goes on from, so it answers no question and waits for nobody."""
+        return self.manual or bool(self.replaces)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +87,10 @@ class Place:
     """The run that wrote the head."""
 
 
-def open_thread(*, by: User, title: str = "", team: Group | None = None) -> Thread:
+def open_thread(*, by: User, title: str = "", team: Group | None = None, when_busy: WhenBusy = WhenBusy.REFUSE) -> Thread:
     """A thread without a work order. Raises InputInvalid."""
     check_words(title, "")
-    return Thread.objects.create(owner=by, team=team, title=title)
+    return Thread.objects.create(owner=by, team=team, title=title, when_busy=when_busy)
 
 
 def place_of(thread_id: uuid.UUID) -> Place:
@@ -110,15 +117,16 @@ def invoke(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
         store.CheckpointDamaged, reducers.MergeFailed: the state cannot be loaded or merged; never a silent fresh start (C24).
     """
     try:
-        return _invoke(thread_id, turn, by)
+        with transaction.atomic(durable=True):
+            return take_turn(thread_id, turn, by=by)
     except IntegrityError as error:  # run_one_live_per_thread: of two turns at once one wins
         raise ThreadBusy("Another run of this thread began at the same moment. Nothing was changed.") from error
 
 
-@transaction.atomic(durable=True)
-def _invoke(thread_id: uuid.UUID, turn: Turn, by: User) -> Run:
+def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
+    """`invoke`, inside the caller's transaction; of two turns at once the other one gets the database's IntegrityError."""
     place = place_of(thread_id)
-    _check_free(place)
+    check_free(place)
     if place.last is not None and not turn.manual and turn.input is None and place.last.status in RETRIED:
         return _retry(place, by)
     definition = _definition(turn, place)
@@ -133,7 +141,7 @@ def _invoke(thread_id: uuid.UUID, turn: Turn, by: User) -> Run:
         input=redaction.redact(dict(turn.input or {})),
         interrupt_before=list(turn.interrupt_before),
         interrupt_after=list(turn.interrupt_after),
-        forked_from=start.parent if turn.checkpoint_id else None,
+        forked_from=start.parent if turn.checkpoint_id or turn.replaces else None,
         reason=turn.reason,
         started_by=by,
     )
@@ -144,15 +152,27 @@ def _invoke(thread_id: uuid.UUID, turn: Turn, by: User) -> Run:
     return run
 
 
-def _check_free(place: Place) -> None:
+def check_turn(thread_id: uuid.UUID, turn: Turn) -> Place:
+    """Raise what `invoke` would for this input, were the thread free; gives where the thread stands."""
+    place = place_of(thread_id)
+    _check_stops(_definition(turn, place), turn)
+    _check_own(place)
+    return place
+
+
+def check_free(place: Place) -> None:
+    """Raise ThreadBusy where no run may begin."""
     last = place.last
-    if last is None:
-        return
-    if last.status in LIVE:
+    if last is not None and last.status in LIVE:
         raise ThreadBusy(f"{last.shown_id} is {last.get_status_display().lower()} on this thread. Answer, cancel or await it first.")
-    if last.parent_id is not None:
+    _check_own(place)
+
+
+def _check_own(place: Place) -> None:
+    last = place.last
+    if last is not None and last.parent_id is not None:
         raise ThreadBusy("This thread belongs to a child run; go on with the run that started it.")
-    if last.work_order_id is not None:
+    if last is not None and last.work_order_id is not None:
         raise ThreadBusy("This thread belongs to a work order. Retry the order, or fork one of its checkpoints.")
 
 
@@ -181,8 +201,9 @@ def plan(turn: Turn, place: Place, definition: Definition, checkpoint: Checkpoin
                 "The last run of this thread has ended and no input came with this one, so there is nothing to go on with."
             )
         kept = {key: value for key, value in (before or {}).items() if key not in PER_TURN}
-        found = offer(place, now=now)
+        found = None if turn.replaces else offer(place, now=now)
         context = {RESUME_CONTEXT: {key: found[key] for key in ("checkpoint_id", "failed_at")}} if found else {}
+        kept = _with_cut_off(kept, _wrote(checkpoint) if turn.replaces else place.last, definition)
         state = reducers.apply({**FIRST_STATE, **kept}, turn.input or {}, definition.reducers)
         return Start(state={**state, **context}, next_step=first, parent=checkpoint, before=before, carried=("git",))
     if turn.state is not None:
@@ -192,6 +213,18 @@ def plan(turn: Turn, place: Place, definition: Definition, checkpoint: Checkpoin
     else:
         state = reducers.apply(before if before is not None else FIRST_STATE, turn.input or {}, definition.reducers)
     return Start(state=state, next_step=turn.resume_from or _follows(checkpoint, first), parent=checkpoint, before=before)
+
+
+def _wrote(checkpoint: Checkpoint | None) -> Run | None:
+    return Run.objects.filter(pk=checkpoint.run_id).first() if checkpoint is not None else None
+
+
+def _with_cut_off(state: dict[str, Any], last: Run | None, definition: Definition) -> dict[str, Any]:
+    """The state with what was said in the run before, where that was cancelled before its step could keep it."""
+    if last is None or last.status != CANCELLED or definition.reducers.get(conversation.MESSAGES) != "upsert_by_id":
+        return state
+    cut_off = conversation.cut_off(last, state)
+    return reducers.apply(state, {conversation.MESSAGES: cut_off}, definition.reducers) if cut_off else state
 
 
 def _follows(checkpoint: Checkpoint | None, first: str) -> str:
@@ -204,6 +237,8 @@ def _follows(checkpoint: Checkpoint | None, first: str) -> str:
 
 
 def _checkpoint(turn: Turn, place: Place, thread_id: uuid.UUID) -> Checkpoint | None:
+    if turn.replaces:
+        return conversation.before(thread_id, place.head, turn.replaces)
     if turn.checkpoint_id is None:
         return place.head
     found = Checkpoint.objects.filter(pk=turn.checkpoint_id, thread=thread_id).first()
@@ -216,6 +251,8 @@ def _definition(turn: Turn, place: Place) -> Definition:
     """The template's current version; a run by hand from a checkpoint keeps to the definition that wrote it."""
     if turn.state is not None and turn.input is not None:
         raise InputInvalid({"state": ["Give the whole state or new input, not both."]})
+    if turn.replaces and (turn.manual or turn.input is None):
+        raise InputInvalid({"replaces": ["What takes a message's place is new input, and nothing else beside it."]})
     _check_json(turn)
     if place.last is not None and turn.manual and not turn.template:
         return place.last.definition

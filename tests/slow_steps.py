@@ -50,6 +50,56 @@ def tell(state: State, context: Context) -> Outcome:
     )
 
 
+PACE = 0.1
+"""Seconds between two words of the chat."""
+LAST = 5
+TRENDS = "Based on my research: **agents** that wait for people, `checkpoints`, and <b>calm</b> pages."
+
+
+@step("slow.chat")
+def chat(state: State, context: Context) -> Outcome:
+    """What an agent does, without a model (S0-3.3): five loops with a tool in each but the last, and a question in the second."""
+    number, asked = context.loop_num, "answer" in state.get("decided", {}).values()
+    if number == LAST:
+        return Done(update=_loop(context, state, _spoken(context, TRENDS), []))
+    if number == 2 and asked:
+        return Go(update=_loop(context, state, "I found several articles.", [_call(context, "ask_human", "Yes")]), to=context.step)
+    text = _spoken(context, "Let me search for information, " * 12 + "now." if number == 1 else f"Step {number} of the research.")
+    if number == 2:
+        call = _call(context, "ask_human", "")
+        context.emit("tool_call_started", {name: call[name] for name in ("id", "tool", "arguments")} | {"loop_num": number})
+        update = _loop(context, state, text, [{**call, "status": "waiting"}])
+        report = Report(content="I found several articles.")
+        ways = {"approve": context.step, "answer": context.step}
+        return Ask(question="Should I include market data?", ways=ways, report=report, update=update, phase="asking", midway=True)
+    call = _call(context, "search", f"Found {number} articles.")
+    context.emit("tool_call_started", {name: call[name] for name in ("id", "tool", "arguments")} | {"loop_num": number})
+    time.sleep(PACE)
+    context.emit("tool_call_completed", {**call, "loop_num": number})
+    return Go(update=_loop(context, state, text, [call]), to=context.step)
+
+
+def _spoken(context: Context, text: str) -> str:
+    for word in text.split(" "):
+        context.stream(f"{word} ")
+        context.check()
+        time.sleep(PACE if context.loop_num == 1 else PACE / 4)
+    return text
+
+
+def _call(context: Context, tool: str, result: str) -> dict[str, object]:
+    arguments = {"query": f"AI trends, part {context.loop_num}"}
+    return {"id": f"call_{context.key}", "tool": tool, "arguments": arguments, "result": result, "status": "done", "ms": 50}
+
+
+def _loop(context: Context, state: State, text: str, tools: list[dict[str, object]]) -> dict[str, object]:
+    about = {"run_id": context.run_id, "loop": context.loop_num, "at": "2026-01-01T00:00:00+00:00"}
+    said = {**about, "id": f"msg_{context.key}", "role": "assistant", "content": text, "tools": tools}
+    if context.loop_num > 1:
+        return {"messages": [said]}
+    return {"messages": [{**about, "id": f"msg_{context.run_id}", "role": "user", "content": state["input"], "tools": []}, said]}
+
+
 def _said(context: Context, role: str, words: str) -> dict[str, list[dict[str, str]]]:
     return {"messages": [{"id": f"{context.key}/{role}", "role": role, "content": words}]}
 
@@ -72,7 +122,7 @@ def note(what: str, key: str) -> None:
 def load() -> None:
     """`slow-ticks`: many short steps. `slow-sleep`, `slow-deaf`: one of a minute. `slow-agent`: one of a minute for the agents' queue.
     `slow-asking`: asks, then goes on with a short step. `slow-mixed`: three short ones, the second for the agents' queue.
-    `slow-talk`: asks for a word, and says it."""
+    `slow-talk`: asks for a word, and says it. `slow-chat`: five loops of an agent, with a question in the second."""
     from runs import definitions  # here: workers load the steps before the tables are known
 
     definitions.edit_step_template("slow-tick", title="Tick", function="slow.tick", config={})
@@ -93,5 +143,8 @@ def load() -> None:
         definitions.edit_step_template(f"slow-{name}", title=name.capitalize(), function=f"slow.{name}", config={})
     talk = [{"name": name, "step_type": "execute", "step_template_slug": f"slow-{name}"} for name in ("ask", "tell")]
     definitions.edit_template("slow-talk", title="Talk", steps=talk, needs_repository=False, reducers={"messages": "upsert_by_id"})
+    definitions.edit_step_template("slow-chat", title="Agent", function="slow.chat", config={"max_loops": 8})
+    agent = [{"name": "agent", "step_type": "agent", "step_template_slug": "slow-chat"}]
+    definitions.edit_template("slow-chat", title="Chat", steps=agent, needs_repository=False, reducers={"messages": "upsert_by_id"})
     for slug, steps in templates.items():
         definitions.edit_template(slug, steps=steps, needs_repository=False)

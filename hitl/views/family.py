@@ -69,7 +69,7 @@ def family_of(run: Run | None) -> list[Run]:
     if run is None:
         return []
     found: list[Run] = []
-    level: Iterable[uuid.UUID] = _chain(run.pk, dict(Run.objects.filter(thread=run.thread_id).values_list("pk", "retry_of")))
+    level: Iterable[uuid.UUID] = chain(run.pk, dict(Run.objects.filter(thread=run.thread_id).values_list("pk", "retry_of")))
     related = Run.objects.select_related("thread__head", "definition").defer("thread__head__body")
     while below := list(related.filter(parent__in=level).order_by("id")):
         found += below
@@ -89,7 +89,7 @@ def members_of(run: Run | None, family: Sequence[Run], pauses: Iterable[Pause]) 
 
     def walk(parent: uuid.UUID, above: tuple[str, ...]) -> Iterator[Member]:
         newest = {}
-        for child in sorted((kid for version in _chain(parent, before) for kid in below[version]), key=lambda kid: kid.pk):
+        for child in sorted((kid for version in chain(parent, before) for kid in below[version]), key=lambda kid: kid.pk):
             newest[child.child_name] = child  # stays at the place of the first of its name
         for child in newest.values():
             yield Member(child, above, asked.get(child.pk))
@@ -98,7 +98,7 @@ def members_of(run: Run | None, family: Sequence[Run], pauses: Iterable[Pause]) 
     return list(walk(run.pk, ()))
 
 
-def _chain(run_id: uuid.UUID | None, before: Mapping[uuid.UUID, uuid.UUID | None]) -> Iterator[uuid.UUID]:
+def chain(run_id: uuid.UUID | None, before: Mapping[uuid.UUID, uuid.UUID | None]) -> Iterator[uuid.UUID]:
     """A run, the one it retries, and so on."""
     while run_id is not None:
         yield run_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
@@ -11,19 +12,21 @@ from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints import ids, reducers, store
-from checkpoints.models import Checkpoint, Thread
+from checkpoints.models import Checkpoint, Thread, WhenBusy
 from hitl import policy, services, sight, undoing
 from hitl import threads as doors
-from hitl.forms import MessageForm, ThreadForm
+from hitl.forms import BusyForm, EditForm, MessageForm, ThreadForm
 from hitl.models import Via
 from hitl.threads import Said
-from hitl.views import family
+from hitl.views import chat, family
 from hitl.views.common import home_of, person, place_of
+from runs import queued
 from runs import threads as turns
 from runs.definitions import TemplateNotFound
 from runs.models import Pause, Run, Template
@@ -34,7 +37,6 @@ from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
 PAGE = 30
 RUNS = 30
-MESSAGES = 200
 
 TAKEN = {
     APPROVE: "Taken as approval.",
@@ -46,6 +48,7 @@ BECAME = {
     "resumed": "The failed run goes on where it stopped.",
     "asked": "Nothing was decided; the question was put once more.",
     "following": "A run is at work already.",
+    "interrupted": "The run at work was cancelled; a new one began with your message.",
     "voted": "Your vote is recorded; the question stays open until enough others have approved.",
 }
 REFUSED: dict[type[Exception], int] = {
@@ -56,6 +59,10 @@ REFUSED: dict[type[Exception], int] = {
     services.NotPaused: 409,
     PauseClosed: 409,
     ThreadBusy: 409,
+    queued.QueueFull: 409,
+    queued.NotWaiting: 409,
+    queued.TurnRefused: 409,
+    services.NotFound: 404,
     NothingToResume: 409,
     RunEnded: 409,
     store.CheckpointDamaged: 409,
@@ -143,7 +150,10 @@ def _elsewhere(thread: Thread) -> HttpResponse | None:
 def show(request: HttpRequest, thread: Thread, *, status: int = 200, message: MessageForm | None = None, **answer: Any) -> HttpResponse:
     """Render the page; `answer` is as for `family.card_of`."""
     template = "hitl/_thread_live.html" if "live" in request.GET else "hitl/thread.html"
-    return render(request, template, page_of(thread, by=person(request), message=message, **answer), status=status)
+    context = page_of(thread, by=person(request), message=message, **answer)
+    arrived = request.method == "GET" and "live" not in request.GET and context["pause"] is not None
+    banner = arrived and not context["guest"] and not request.GET.get("pause")
+    return render(request, template, {**context, "banner": banner}, status=status)
 
 
 def page_of(thread: Thread, *, by: User, wanted: str = "", message: MessageForm | None = None, **answer: Any) -> dict[str, Any]:
@@ -158,6 +168,8 @@ def page_of(thread: Thread, *, by: User, wanted: str = "", message: MessageForm 
     alive = run is not None and run.status in LIVE
     own = any(run is not None and pause.run_id == run.pk for pause in pauses)
     guest = sight.is_guest(thread, by=by)
+    story = family.story_of(thread.pk)
+    busy = alive and not pauses
     return {
         "thread": thread,
         "guest": guest,
@@ -166,21 +178,23 @@ def page_of(thread: Thread, *, by: User, wanted: str = "", message: MessageForm 
         "step": family.step_title(run) if run and alive else "",
         **family.card_of(pauses, wanted, by=by, guest=guest, **answer),
         **family.rerunning_of(run, below, pauses),
-        **family.story_of(thread.pk),
+        **story,
+        **chat.of(latest, run, state, guest=guest, log=story["log"]),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
         "undo": None if pauses else undoing.waiting([run, *below], now=timezone.now()),
-        "said": _said(state),
         "runs": list(Run.objects.filter(thread=thread).select_related("definition").order_by("-id")[:RUNS]),
-        "message": message or MessageForm(first=run is None),
+        "message": message or MessageForm(first=run is None, locked=(busy and thread.when_busy == WhenBusy.REFUSE) or len(pauses) > 1),
         "templates": not run and Template.objects.current().filter(needs_repository=False).exists(),
-        "busy": alive and not pauses,
+        "busy": busy,
+        "when_busy": BusyForm(initial={"when_busy": thread.when_busy}),
         "several": len(pauses) > 1,
         "offer": _offer(state, run),
         "may_resume": not guest and run is not None and run.status in RETRIED,
         "may_cancel": not guest and alive and not own,
         "suspended_by": family.suspended_by([run, *below] if run else []),
-        "seq": thread.last_seq,
+        "seq": latest.last_seq,
+        "saved": _saved(run),
     }
 
 
@@ -197,13 +211,13 @@ def _state(thread: Thread) -> tuple[dict[str, Any], str]:
         return {}, f"What was said cannot be shown: {error}."
 
 
-def _said(state: dict[str, Any]) -> list[dict[str, str]]:
-    """The messages of the state, where it holds such: `{"role", "content"}` each."""
-    listed = state.get("messages")
-    if not isinstance(listed, list):
-        return []
-    found = [one for one in listed if isinstance(one, dict) and isinstance(one.get("content"), str) and one["content"].strip()]
-    return [{"role": str(one.get("role", ""))[:40], "content": one["content"]} for one in found][-MESSAGES:]
+def _saved(run: Run | None) -> str:
+    """The latest checkpoint, as the JSON that run-stream.js remembers of it (S0-33, 37); "" where there is none."""
+    if run is None or run.thread.head is None:
+        return ""
+    head = run.thread.head
+    about = {"id": head.shown_id, "status": head.status, "loopNum": head.loop_num if head.node_id else None, "nodeId": head.node_id or None}
+    return json.dumps({**about, "runId": ids.show(Run.PREFIX, head.run_id), "seq": run.thread.last_seq})
 
 
 def _offer(state: dict[str, Any], run: Run | None) -> dict[str, Any] | None:
@@ -239,6 +253,55 @@ def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
 
 @require_POST
 @login_required
+def thread_edit(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """Say an earlier message in other words: a run begins from before it, and what came after it stays in the history."""
+    thread = find(thread_id, request)
+    if elsewhere := _elsewhere(thread):
+        return elsewhere
+    form = EditForm(request.POST)
+    if not form.is_valid():
+        return show(request, thread, status=422, problem="Nothing was sent: the message was empty, or cannot be kept.")
+    replaced = form.cleaned_data["message"]
+    turn = Turn(input={"input": form.cleaned_data["text"]}, replaces=replaced, reason="An earlier message was edited")
+    try:
+        doors.say(thread_id, turn, by=person(request), via=Via.PAGE)
+    except REFUSALS as error:
+        return _refused(request, thread_id, error)
+    messages.info(request, "A new run began from before that message. What came after it stays in the history.")
+    return redirect("hitl:thread", thread_id)
+
+
+@require_POST
+@login_required
+def thread_busy(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """Choose what becomes of messages while a run is at work."""
+    thread = find(thread_id, request)
+    if elsewhere := _elsewhere(thread):
+        return elsewhere
+    form = BusyForm(request.POST)
+    if not form.is_valid():
+        return show(request, thread, status=422, problem="Nothing was changed: choose one of the three.")
+    doors.change(thread_id, by=person(request), when_busy=WhenBusy(form.cleaned_data["when_busy"]))
+    return redirect("hitl:thread", thread_id)
+
+
+@require_POST
+@login_required
+def thread_withdraw(request: HttpRequest, thread_id: uuid.UUID, turn_id: uuid.UUID) -> HttpResponse:
+    """Take a message out of the line."""
+    find(thread_id, request)
+    try:
+        doors.withdraw(thread_id, turn_id, by=person(request))
+    except services.NotFound as error:
+        raise Http404(str(error)) from error
+    except REFUSALS as error:
+        return _refused(request, thread_id, error)
+    messages.info(request, "The message was withdrawn.")
+    return redirect("hitl:thread", thread_id)
+
+
+@require_POST
+@login_required
 def thread_resume(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     """Take up the run that failed last, or the one that wrote `checkpoint`."""
     thread = find(thread_id, request)
@@ -255,7 +318,9 @@ def thread_resume(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     except REFUSALS as error:
         return _refused(request, thread_id, error)
     messages.info(request, became(said))
-    return redirect("hitl:thread", thread_id)
+    asked = Pause.objects.open().filter(run=said.run).first() if said.how == "asked" else None
+    home = reverse("hitl:thread", args=[thread_id])
+    return redirect(f"{home}?pause={asked.shown_id}" if asked else home)  # named, it needs no banner that leads to it
 
 
 def _checkpoint(thread: Thread, shown_id: str) -> Checkpoint:
@@ -305,6 +370,8 @@ def became(said: Said) -> str:
     """In words, what became of a message (C16)."""
     if said.how == "answered" and said.decision is not None:
         return TAKEN.get(said.decision.action, "Taken as your answer.")
+    if said.how == "queued":
+        return f"Your message waits for its turn, at place {said.place}."
     words = BECAME[said.how]
     return f"{words} You may resume the failed run instead." if said.offer else words
 

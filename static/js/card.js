@@ -5,6 +5,8 @@ import { announce, keysAreOn } from "./page.js";
 let showAnswer = () => false, lastSent = 0;
 /** When an answer was last sent from this page. */
 export const sentAt = () => lastSent;
+/** One is being sent from another form of this page. */
+export const noteSent = () => { lastSent = Date.now(); };
 /** `show(html)` shows the page that answered a decision and tells whether it was one. */
 export const onAnswer = (show) => { showAnswer = show; };
 

@@ -1,6 +1,7 @@
 /** The page of a work order or a thread: news from the socket, HTML from the page. */
 
 import * as card from "./card.js";
+import * as chat from "./chat.js";
 import { announce, setState } from "./page.js";
 import { openStream } from "./run-stream.js";
 import { tell } from "./time.js";
@@ -16,7 +17,9 @@ function show(fresh) {
   tell(fresh); // so that equal parts compare equal
   for (const old of root.querySelectorAll("[data-live]")) {
     const next = fresh.querySelector(`[data-live="${old.dataset.live}"]`);
-    if (!next || isSame(old, next)) continue;
+    if (!next) continue;
+    keepOpen(old, next);
+    if (isSame(old, next)) continue;
     const isCard = old.dataset.live === "card";
     const hadFocus = isCard && old.contains(document.activeElement);
     const typing = old.contains(document.activeElement) ? document.activeElement.name : "";
@@ -34,16 +37,24 @@ function show(fresh) {
     } else if (typing) next.querySelector(`textarea[name="${typing}"]`)?.focus();
   }
   if (fresh.dataset.page !== root.dataset.page) history.replaceState(null, "", fresh.dataset.page);
-  const { seq, terminal, page, gathers } = fresh.dataset;
-  Object.assign(root.dataset, { seq, terminal, page, gathers });
+  Object.assign(root.dataset, fresh.dataset);
+  chat.shown(root);
   if (root.dataset.terminal === "true") end();
+}
+
+/** What a reader unfolded stays so. */
+function keepOpen(old, next) {
+  for (const one of old.querySelectorAll("details[data-fold][open]")) {
+    const same = next.querySelector(`[data-fold="${CSS.escape(one.dataset.fold)}"]`);
+    if (same) same.open = true;
+  }
 }
 
 /** Words that wait to be sent move into the form that replaces theirs. A card's are kept by card.js, for its run. */
 function keepText(old, next) {
   if (old.dataset.live === "card") return;
   for (const typed of old.querySelectorAll("textarea")) {
-    const field = next.querySelector(typed.id ? `#${typed.id}` : `textarea[name="${typed.name}"]`);
+    const field = next.querySelector(typed.id ? `#${CSS.escape(typed.id)}` : `textarea[name="${typed.name}"]`);
     if (field) field.value ||= typed.value;
   }
 }
@@ -92,7 +103,7 @@ function output({ event, data }) {
 /** A card that was answered elsewhere goes; a line says who answered it and how. */
 function tellAnswer({ data, at }) {
   if (Date.now() - card.sentAt() < OURS) return;
-  const done = { approve: "approved", revise: "asked for a revision", cancel: "cancelled" }[data.decision] ?? `answered “${data.decision}”`;
+  const done = { approve: "approved", revise: "asked for a revision", cancel: "cancelled", answer: "answered" }[data.decision] ?? `answered “${data.decision}”`;
   const words = `${data.by} ${done} at ${new Date(at).toLocaleTimeString()}.`;
   const line = document.querySelector("[data-answered]");
   line.textContent = words;
@@ -102,12 +113,14 @@ function tellAnswer({ data, at }) {
 
 function onEvent(event) {
   output(event);
+  chat.take(event);
   if (event.event === "approval_received") tellAnswer(event);
-  if (event.event !== "streaming_chunk") refreshSoon();
+  if (!chat.SPOKEN.has(event.event)) refreshSoon();
 }
 
 function onState(state) {
   setState(state);
+  chat.tellState(root, state);
 }
 
 function end() {
@@ -139,5 +152,6 @@ const scroller = document.querySelector("[data-scroller]");
 scroller.scrollTop = scroller.scrollHeight;
 card.mount(root);
 card.onAnswer(showAnswer);
+chat.mount(root, showAnswer);
 start();
 setInterval(() => { if (root.dataset.gathers === "true" && !document.hidden) refreshSoon(); }, GATHERING);

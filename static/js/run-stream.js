@@ -52,8 +52,16 @@ export function savedCheckpoint(threadId, storage = globalThis.localStorage) {
 }
 
 /** @param {LiveEvent} event @param {Storage | null} storage */
-function saveCheckpoint({ data, run_id: runId, thread_id: threadId, seq }, storage) {
-  const checkpoint = { id: data.checkpoint_id, status: data.status, loopNum: data.loop_num, nodeId: data.node_id, runId, seq };
+const saveEvent = ({ data, run_id: runId, thread_id: threadId, seq }, storage) =>
+  saveCheckpoint(threadId, { id: data.checkpoint_id, status: data.status, loopNum: data.loop_num, nodeId: data.node_id, runId, seq }, storage);
+
+/**
+ * Remember the latest checkpoint of a thread. `openStream` does it with each event that tells one.
+ * @param {string} threadId
+ * @param {object} checkpoint As `savedCheckpoint` gives it.
+ * @param {Storage | null} [storage]
+ */
+export function saveCheckpoint(threadId, checkpoint, storage = globalThis.localStorage) {
   try {
     storage?.setItem(storageKey(threadId), JSON.stringify(checkpoint));
   } catch { /* full or forbidden: the server has it */ }
@@ -72,7 +80,7 @@ export function openStream(options) {
     if (!Number.isInteger(event.seq) || event.seq <= cursor) return;
     cursor = event.seq;
     over ||= event.run_id === run && TERMINAL.has(event.event);
-    if (event.event === "checkpoint_created") saveCheckpoint(event, storage);
+    if (event.event === "checkpoint_created") saveEvent(event, storage);
     onEvent?.(event);
     on[event.event]?.(event);
   };

@@ -143,7 +143,7 @@ def test_a_page_that_is_made_while_the_run_ends_does_not_say_complete_above_what
     say("Hello", template="talk")
     shown = pages.page_of(before, by=ana)
     assert shown["status"] == "completed"
-    assert [one["content"] for one in shown["said"]][-1] == "step3 heard 2"
+    assert [one.message.content for one in shown["said"]][-1] == "step3 heard 2"
 
 
 def test_the_page_says_what_holds_of_its_runs_steps(say, thread, page):

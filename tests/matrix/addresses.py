@@ -59,7 +59,7 @@ def operator(right: str, methods: str) -> Address:
 
 YES = {"decision": "approve", "action": "approve"}
 WHY = {"reason": "why not"}
-DECISION, DELIVERY, ENDPOINT = "<dec:decision_id>", "<dlv:delivery_id>", "<end:endpoint_id>"
+DECISION, DELIVERY, ENDPOINT, TURN = "<dec:decision_id>", "<dlv:delivery_id>", "<end:endpoint_id>", "<trn:turn_id>"
 ORDER, PAUSE, THREAD, RUN, CHECKPOINT = (
     "<wo:order_id>",
     "<pse:pause_id>",
@@ -106,6 +106,9 @@ ADDRESSES: dict[str, Address] = {
     f"threads/{THREAD}/": own("GET"),
     f"threads/{THREAD}/say": own("POST", body={"text": "APPROVE"}, done="talking"),
     f"threads/{THREAD}/resume": own("POST", done="talking"),
+    f"threads/{THREAD}/edit": own("POST", body={"message": "msg_x", "text": "Anew"}),
+    f"threads/{THREAD}/busy": own("POST", body={"when_busy": "queue"}, done="talking"),
+    f"threads/{THREAD}/queue/{TURN}/withdraw": own("POST"),
     f"threads/{THREAD}/suspend": own("POST"),
     f"threads/{THREAD}/cancel": own("GET POST", done="talking"),
     f"threads/{THREAD}/history": own("GET"),
@@ -130,7 +133,10 @@ ADDRESSES: dict[str, Address] = {
     f"{API}tools/explain": login("POST", body={"tool": "clock"}),
     f"{API}threads": login("GET POST", done="paused"),
     f"{API}threads/import": login("POST", body={"format": "nothing"}),
-    f"{API}threads/{THREAD}": own("GET"),
+    f"{API}threads/{THREAD}": own("GET PATCH", body={"when_busy": "queue"}),
+    f"{API}threads/{THREAD}/messages": own("GET"),
+    f"{API}threads/{THREAD}/queue": own("GET"),
+    f"{API}threads/{THREAD}/queue/{TURN}": own("DELETE"),
     f"{API}threads/{THREAD}/state": own("GET", sparse=True),
     f"{API}threads/{THREAD}/export": own("GET"),
     f"{API}threads/{THREAD}/history": own("GET"),

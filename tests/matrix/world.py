@@ -23,10 +23,10 @@ from checkpoints.models import Thread
 from hitl import anchors, erasure, services, waitgate
 from hitl.models import ApiToken, Decision, Delegation, Import, InboundSource, Via, Vote
 from hitl.outbound_models import Delivery, Endpoint
-from runs import definitions, shipped
+from runs import definitions, queued, shipped
 from runs import threads as turns
 from runs.engine.advance import advance
-from runs.models import Credential, Pause, Repository, WorkOrder
+from runs.models import Credential, Pause, QueuedTurn, Repository, WorkOrder
 from tests import claims, steps
 from tests.conftest import drive, fresh, head_of, pause_of
 
@@ -215,10 +215,11 @@ def erased(people: dict[str, User], team: Group) -> dict[str, str]:
 
 
 def talking(people: dict[str, User], team: Group) -> Pause:
-    """The question of a thread without a work order."""
+    """The question of a thread without a work order, and a message that waits behind it."""
     thread = turns.open_thread(by=people["ana"], team=team)
     run = turns.invoke(thread.pk, turns.Turn(template="writing", input={}), by=people["ana"])
     advance(run.pk, budget=60)
+    queued.put(thread.pk, turns.Turn(input={"input": "later"}), by=people["ana"])
     return Pause.objects.open().select_related("run__thread", "checkpoint").get(run=run)
 
 
@@ -241,6 +242,8 @@ def ids_of(made: Thread | WorkOrder | Pause | dict[str, str]) -> dict[str, str]:
         return {"thread_id": made.shown_id}
     if isinstance(made, Pause):
         found: dict[str, str] = {"thread_id": made.run.thread.shown_id, "run_id": made.run.shown_id}
+        waits = QueuedTurn.objects.waiting().filter(thread=made.run.thread_id).first()
+        found |= {"turn_id": waits.shown_id} if waits else {}
         return {**found, "pause_id": made.shown_id, "checkpoint_id": made.checkpoint.shown_id}
     pause = Pause.objects.filter(run__thread=made.thread_id).order_by("id").last()
     decision = Decision.objects.filter(pause__run__thread=made.thread_id).order_by("position").first()

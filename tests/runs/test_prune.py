@@ -125,7 +125,7 @@ def test_the_settings_hold_where_a_template_says_nothing(make_order, settings):
     keep("writing-quick", days=1)
     prune()
     assert Checkpoint.objects.filter(thread=order.thread).count() == 3
-    settings.WAYSTATION_KEEP_COUNT = settings.WAYSTATION_KEEP_DAYS = 0
+    settings.WAYSTATION_KEEP_COUNT = settings.WAYSTATION_KEEP_DAYS = settings.WAYSTATION_KEEP_CHUNK_HOURS = 0
     assert runs_keeping.usual() == keeping.Policy()
 
 

@@ -49,6 +49,34 @@ def said(page: Page) -> list[str]:
     return [line.strip() for line in page.locator("[data-live=said] li .doc").all_inner_texts()]
 
 
+def saved(page: Page) -> dict[str, object]:
+    """What this browser remembers of the thread."""
+    found: dict[str, object] = page.evaluate(
+        "JSON.parse(localStorage.getItem('checkpoint_' + document.querySelector('[data-thread]').dataset.thread))"
+    )
+    return found
+
+
+def told(page: Page) -> list[str]:
+    """The thread's log as S0-3.3 writes it: what an agent's loops tell."""
+    thread = page.locator("[data-thread]").get_attribute("data-thread")
+    events = page.request.get(f"/api/v1/threads/{thread}/events?limit=1000").json()
+    kinds = {"tool_call_started", "tool_call_completed", "approval_requested", "approval_received", "run_completed"}
+    lines: list[str] = []
+    for event in events:
+        kind, data = event["event"], event["data"]
+        line = (
+            f"checkpoint {data['loop_num']} {data['status']}"
+            if kind == "checkpoint_created" and data["node_id"]
+            else kind
+            if kind in kinds
+            else ""
+        )
+        line = "chunks" if kind == "streaming_chunk" and lines[-1:] != ["chunks"] else line
+        lines += [line] if line else []
+    return lines
+
+
 def seen(page: Page, what: Callable[[], Locator], *, live: bool) -> None:
     """Wait until it is there: by itself, or by reloading where there is no JavaScript."""
     for _ in range(60):
@@ -105,3 +133,91 @@ def test_a_colleague_answers_on_a_phone_and_the_thread_goes_on_before_both(open_
     stranger = open_page("zoe", "/")
     answer = stranger.request.get(path)
     assert answer.status == 404
+
+
+def test_an_agents_five_loops_are_seen_in_order_reloaded_midway_and_answered_elsewhere(open_page):
+    """S0-1..6, 29..52, 56, 69, 70, 73: the whole sequence of S0-3.3, on the page and in the log, on two devices."""
+    desktop = open_page("ana", "/")
+    open_thread(desktop, "Trends")
+    desktop.get_by_label("Template").select_option("slow-chat")
+    say(desktop, "Research and summarize AI trends")
+    expect(desktop.locator(".status-bar")).to_have_text(re.compile(r"Processing\.\.\. \(Loop 1\)"), timeout=60_000)
+    expect(desktop.get_by_label("Message", exact=True)).to_be_disabled()
+    stream = desktop.locator("[data-live=stream] [data-text]")
+    expect(stream).to_contain_text("Let me search for")
+    shot(desktop, "chat-streaming-desktop")
+    desktop.reload()  # in the middle of a sentence: what was said is there, and goes on without a repeat
+    expect(desktop.locator(".status-bar")).to_contain_text("Processing...")
+    expect(desktop.locator(".bubble.machine").first).to_contain_text("Let me search for information, " * 12 + "now.", timeout=60_000)
+    expect(card_of_agent(desktop)).to_be_visible(timeout=60_000)
+    expect(desktop.locator(".status-bar")).to_contain_text("Waiting for your input")
+    expect(desktop.locator(".loop-label")).to_have_text("Loop 2 of 8")
+    expect(desktop.locator(".resume-banner")).to_have_count(0)
+    assert (saved(desktop)["status"], saved(desktop)["loopNum"]) == ("pending_input", 2)
+    shot(desktop, "chat-asking-desktop")
+    path = re.sub(r"^https?://[^/]+", "", desktop.url)
+    phone = open_page("ben", path, color_scheme="dark", **PHONE)
+    expect(phone.locator(".resume-banner")).to_contain_text("Your previous session is waiting for input.")
+    shot(phone, "chat-asking-phone-dark")
+    phone.get_by_role("button", name="Resume Conversation").click()
+    expect(phone.locator(".resume-banner")).to_have_count(0)
+    phone.get_by_label("Message", exact=True).fill("Yes, include market data")
+    phone.get_by_label("Message", exact=True).press("Control+Enter")
+    for device in (phone, desktop):
+        expect(device.get_by_role("heading", name="The run is complete")).to_be_visible(timeout=60_000)
+        expect(device.locator(".loop-label")).to_have_text("Loop 5 of 8")
+        expect(device.locator(".loop-segment.completed")).to_have_count(5)
+        expect(device.locator(".loop-segment.has-checkpoint a")).to_have_count(5)
+        last = device.locator("[data-live=said] .bubble").last
+        expect(last.locator("strong")).to_have_text("agents")
+        expect(last).to_contain_text("<b>calm</b>")
+        assert len(said(device)) == 6
+        expect(device.locator("[data-live=stream]")).to_be_hidden()
+    tool = desktop.locator("[data-live=said] details.tool").first
+    expect(tool.locator("[data-arguments]")).to_be_hidden()
+    tool.locator("summary").click()
+    expect(tool).to_contain_text("Found 1 articles.")
+    shot(desktop, "chat-completed-desktop")
+    loop = ["chunks", "tool_call_started", "tool_call_completed"]
+    asked = ["chunks", "tool_call_started", "approval_requested", "checkpoint 2 pending_input", "approval_requested", "approval_received"]
+    assert told(desktop) == [
+        *loop, "checkpoint 1 active", *asked, "checkpoint 2 active", "checkpoint 2 active", *loop, "checkpoint 3 active",
+        *loop, "checkpoint 4 active", "chunks", "run_completed", "checkpoint 5 completed",
+    ]  # fmt: skip
+
+
+def test_an_earlier_message_is_edited_the_run_is_stopped_and_a_message_waits_its_turn(open_page):
+    """S0-80: the old branch stays; what was said when it stopped is kept."""
+    page = open_page("ana", "/")
+    open_thread(page, "Again")
+    page.get_by_label("A message that comes then").select_option("queue")
+    page.locator(".busy-choice button").click()
+    page.get_by_label("Template").select_option("slow-chat")
+    say(page, "One")
+    page.locator(".status-bar").get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("heading", name="The run was cancelled")).to_be_visible(timeout=60_000)
+    say(page, "Two")
+    expect(card_of_agent(page)).to_be_visible(timeout=60_000)
+    say(page, "REJECT")
+    expect(page.get_by_role("heading", name="The run was cancelled")).to_be_visible(timeout=60_000)
+    assert said(page)[0] == "One"
+    edit = page.locator(".bubble.person", has_text="Two")
+    edit.locator("summary").click()
+    edit.get_by_role("textbox").fill("Three")
+    shot(page, "chat-editing-desktop")
+    edit.get_by_role("button", name="Send edited").click()
+    expect(page.locator("main > .notice")).to_contain_text("stays in the history")
+    say(page, "Four")
+    expect(page.locator(".queue")).to_contain_text("Four")
+    expect(card_of_agent(page)).to_be_visible(timeout=60_000)
+    assert [words for words in said(page) if words in {"One", "Two", "Three"}] == ["One", "Three"]
+    shot(page, "chat-queued-desktop")
+    say(page, "REJECT")
+    expect(page.locator(".queue")).to_be_hidden(timeout=60_000)
+    expect(page.locator(".bubble.person").last).to_contain_text("Four")
+    page.locator(".status-bar").get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("heading", name="The run was cancelled")).to_be_visible(timeout=60_000)
+
+
+def card_of_agent(page: Page) -> Locator:
+    return page.locator(".pause", has_text="⏸️ Should I include market data?")

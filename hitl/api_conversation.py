@@ -1,0 +1,92 @@
+"""What was said on a thread, and what waits to be said, for machines."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
+from rest_framework.views import APIView
+
+from checkpoints import store
+from checkpoints.models import Checkpoint
+from hitl import threads
+from hitl.api_threads import QueuedOut, number, thread_of
+from runs import conversation
+from runs.api import user_of
+from runs.conversation import Message
+from runs.models import QueuedTurn
+
+PAGE = 50
+LONGEST = 200
+
+
+class ToolCallOut(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    tool = serializers.CharField()
+    arguments = serializers.JSONField(allow_null=True)
+    result = serializers.CharField()
+    status = serializers.CharField(help_text="done, failed, rejected or waiting.")
+    ms = serializers.IntegerField(allow_null=True, help_text="How long it took.")
+
+
+class MessageOut(serializers.Serializer[Message]):
+    id = serializers.CharField()
+    role = serializers.CharField()
+    content = serializers.CharField(help_text="Markdown, as it was written: sanitise it before you show it.")
+    run_id = serializers.CharField(help_text="The run that it belongs to; empty where it is not known.")
+    loop = serializers.IntegerField(allow_null=True, help_text="The agent's loop.")
+    at = serializers.CharField()
+    interrupted = serializers.BooleanField(help_text="It was cut off by the next message.")
+    tools = ToolCallOut(many=True)
+
+
+class ThreadMessages(APIView):
+    @extend_schema(
+        operation_id="list_thread_messages",
+        responses=MessageOut(many=True),
+        parameters=[
+            OpenApiParameter("after", str, description="Those behind this message only; the beginning where it is left out."),
+            OpenApiParameter("limit", int, description=f"Up to {LONGEST}."),
+        ],
+        summary="What was said on a thread, with tool calls, oldest first",
+        description="As the latest checkpoint has it: of an answer that is being streamed, the events tell.",
+    )
+    def get(self, request: Request, thread_id: UUID) -> Response:
+        head_id = thread_of(thread_id, request).head_id
+        messages = conversation.of(store.load(Checkpoint.objects.get(pk=head_id))) if head_id else []
+        first = _place_behind(messages, request.query_params.get("after", ""))
+        limit = number(request, "limit", PAGE, high=LONGEST) or PAGE
+        page = messages[first : first + limit]
+        more = first + limit < len(messages)
+        following = replace_query_param(request.build_absolute_uri(), "after", page[-1].id) if more else None
+        return Response({"next": following, "results": MessageOut(page, many=True).data})
+
+
+def _place_behind(messages: list[Message], message_id: str) -> int:
+    if not message_id:
+        return 0
+    place = next((index for index, message in enumerate(messages) if message.id == message_id), None)
+    if place is None:
+        raise serializers.ValidationError({"after": ["This conversation has no such message."]})
+    return place + 1
+
+
+class ThreadQueue(APIView):
+    @extend_schema(
+        operation_id="list_queued_messages", responses=QueuedOut(many=True), summary="The messages that wait for their turn, in order"
+    )
+    def get(self, request: Request, thread_id: UUID) -> Response:
+        waiting = list(QueuedTurn.objects.waiting().filter(thread=thread_of(thread_id, request)).select_related("by"))
+        places = {turn.pk: place for place, turn in enumerate(waiting, start=1)}
+        return Response(QueuedOut(waiting, many=True, context={"places": places}).data)
+
+
+class QueuedMessage(APIView):
+    @extend_schema(operation_id="withdraw_queued_message", responses={200: QueuedOut}, summary="Withdraw a message that waits")
+    def delete(self, request: Request, thread_id: UUID, turn_id: UUID) -> Response:
+        return Response(QueuedOut(threads.withdraw(thread_id, turn_id, by=user_of(request))).data)

@@ -1,0 +1,234 @@
+"""A thread's conversation as its page shows it: bubbles, tool cards, what is being said, loops, what it cost, what waits to be said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkpoints.models import Checkpoint, Event, EventKind, Thread
+from hitl.views import family
+from runs import conversation
+from runs.agents import model
+from runs.conversation import Message
+from runs.models import QueuedTurn, Run
+from runs.states import COMPLETED, LIVE, PAUSED
+
+SHOWN = 200
+"""Messages on the page; those before are counted."""
+LOOPS = 15
+"""Loops that an agent may take where its configuration does not say."""
+MOST_LOOPS = 100
+"""Segments of the bar."""
+LONGEST = 10_000
+"""Characters of arguments or of a result on the page; of a longer one both ends."""
+STATUSES = {"done": "Done", "failed": "Failed", "rejected": "Rejected", "waiting": "Waiting for a person", "running": "Running"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """A call of a tool."""
+
+    id: str
+    tool: str
+    arguments: str
+    result: str
+    status: str
+    ms: int | None
+
+    @property
+    def status_words(self) -> str:
+        return STATUSES.get(self.status, self.status.capitalize())
+
+    @property
+    def took(self) -> str:
+        if self.ms is None or self.status in {"running", "waiting"}:
+            return ""
+        return f"{self.ms} ms" if self.ms < 1_000 else f"{self.ms / 1_000:.1f} s"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bubble:
+    """A message, with its calls."""
+
+    message: Message
+    cards: Sequence[Card]
+    editable: bool = False
+
+    @property
+    def who(self) -> str:
+        return self.message.role.capitalize() or "Message"
+
+
+@dataclass(kw_only=True)
+class Stream:
+    """What the step at work has said since its last checkpoint."""
+
+    text: str = ""
+    cards: list[Card] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """A loop in the bar."""
+
+    number: int
+    classes: str
+    checkpoint: Any
+    """Key of the checkpoint after it; None where there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loops:
+    """How far an agent has come (S0-50..52)."""
+
+    current: int
+    most: int
+    segments: Sequence[Segment]
+
+
+def of(thread: Thread, run: Run | None, state: Mapping[str, Any], *, guest: bool, log: Sequence[Event]) -> dict[str, Any]:
+    """What the conversation's templates need.
+
+    Args:
+        guest: somebody who is only asked: sees, and edits nothing.
+        log: log lines, oldest first, among them those on what was spent.
+    """
+    messages = conversation.of(state)
+    alive = run is not None and run.status in LIVE
+    turns = conversation.turns_in(messages) if not guest and not alive else set()
+    works = run is not None and alive and run.status != PAUSED
+    return {
+        "said": [_bubble(message, editable=message.id in turns) for message in messages[-SHOWN:]],
+        "earlier": max(0, len(messages) - SHOWN),
+        "unheard": _unheard(run, messages),
+        "stream": _stream(conversation.spoken_by(run.pk, thread.pk, up_to=thread.last_seq)) if run is not None and works else None,
+        "loops": loops_of(run),
+        "model": _model_of(run),
+        "spent": _spent(run, log),
+        "queue": list(QueuedTurn.objects.waiting().filter(thread=thread).select_related("by")),
+    }
+
+
+def _bubble(message: Message, *, editable: bool) -> Bubble:
+    cards = [
+        Card(id=call.id, tool=call.tool, arguments=written(call.arguments), result=shortened(call.result), status=call.status, ms=call.ms)
+        for call in message.tools
+    ]
+    return Bubble(message=message, cards=cards, editable=editable)
+
+
+def written(value: Any) -> str:
+    """A JSON value as people read it."""
+    return shortened(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def shortened(text: str) -> str:
+    """At most LONGEST characters (C15)."""
+    half = LONGEST // 2
+    return text if len(text) <= LONGEST else f"{text[:half]}\n...[truncated]...\n{text[-half:]}"
+
+
+def _unheard(run: Run | None, messages: Iterable[Message]) -> str:
+    """What a person said that began the run, until the run's own messages hold it."""
+    said = run.input.get("input") if run is not None and isinstance(run.input, Mapping) else None
+    if run is None or run.status == COMPLETED or not isinstance(said, str) or not said.strip():
+        return ""
+    heard = any(one.by_person and (one.run_id == run.shown_id or (not one.run_id and one.content == said)) for one in messages)
+    return "" if heard else said
+
+
+def _stream(events: Sequence[Event]) -> Stream:
+    calls: dict[str, dict[str, Any]] = {}
+    for event in events:
+        if event.kind != EventKind.STREAMING_CHUNK and isinstance(event.data, Mapping) and "tool" in event.data:
+            calls.setdefault(str(event.data.get("id", "")), {}).update(event.data)
+    cards = [
+        Card(
+            id=name,
+            tool=str(call["tool"]),
+            arguments=written(call.get("arguments")),
+            result=shortened(str(call.get("result", ""))),
+            status=str(call.get("status", "running")),
+            ms=call.get("ms") if isinstance(call.get("ms"), int) else None,
+        )
+        for name, call in calls.items()
+    ]
+    return Stream(text=conversation.text_of(events), cards=cards)
+
+
+def _model_of(run: Run | None) -> str:
+    """The model that the run's agent asks, `provider:name` or `scripted`; "" where it has none."""
+    agent = next((step for step in run.definition.steps if step["function"] == "agent"), None) if run is not None else None
+    return str(agent["config"].get("model") or model.default().model) if agent else ""
+
+
+def loops_of(run: Run | None) -> Loops | None:
+    """The loops of the step that a run is at, where that is one that loops."""
+    head = run.thread.head if run is not None else None
+    if run is None or head is None:
+        return None
+    name = family.current_step(run)
+    step = next((one for one in run.definition.steps if one["name"] == name), None)
+    if step is None or (step["function"] != "agent" and "max_loops" not in step["config"]):
+        return None
+    kept = _checkpoints_by_loop(run, name)
+    works = run.status in LIVE and run.status != PAUSED
+    current = int(head.metadata.get("loops", {}).get(name, 0)) + 1 if works else max([head.loop_num, *kept], default=1)
+    wanted = step["config"].get("max_loops", LOOPS)
+    most = min(MOST_LOOPS, max(wanted if isinstance(wanted, int) else LOOPS, current))
+    segments = [_segment(number, current, run, kept) for number in range(1, most + 1)]
+    return Loops(current=current, most=most, segments=segments)
+
+
+def _checkpoints_by_loop(run: Run, step: str) -> dict[int, Any]:
+    """Loop → the newest checkpoint after it, of the run and of those that it goes on for."""
+    before = dict(Run.objects.filter(thread=run.thread_id).values_list("pk", "retry_of"))
+    mine = Checkpoint.objects.filter(thread=run.thread_id, run_id__in=list(family.chain(run.pk, before)), node_id=step)
+    return dict(mine.order_by("pk").values_list("loop_num", "pk"))
+
+
+def _segment(number: int, current: int, run: Run, kept: Mapping[int, Any]) -> Segment:
+    ended = run.status not in LIVE
+    place = "completed" if number < current or (ended and number == current and run.status == COMPLETED) else ""
+    place = "current" if number == current and not ended else place
+    classes = " ".join(filter(None, ["loop-segment", place, "has-checkpoint" if number in kept else ""]))
+    return Segment(number=number, classes=classes, checkpoint=kept.get(number))
+
+
+def _spent(run: Run | None, log: Sequence[Event]) -> dict[str, Any] | None:
+    """What the run's requests came to: each loop, the run, the thread, and what is left; None before the first."""
+    told = [event.data for event in log if run is not None and event.run_id == run.pk and isinstance(event.data, Mapping)]
+    rows = [data for data in told if data.get("what") == "usage"]
+    if not rows:
+        return None
+    last = rows[-1]
+    return {
+        "loops": [(data.get("loop", data.get("loop_num")), _price(data)) for data in rows],
+        "run": _price(last["run"]) if isinstance(last.get("run"), Mapping) else _price(_sum(rows)),
+        "thread": _price(last["thread"]) if isinstance(last.get("thread"), Mapping) else "",
+        "left": _left(last.get("left")),
+    }
+
+
+def _sum(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    return {name: sum(_amount(row, name) for row in rows) for name in ("input_tokens", "output_tokens", "cost")}
+
+
+def _price(used: Mapping[str, Any]) -> str:
+    tokens, cost = int(_amount(used, "input_tokens") + _amount(used, "output_tokens")), _amount(used, "cost")
+    return f"{tokens:,} tokens" + (f", {cost:.4f} USD" if cost else ", price unknown" if used.get("unpriced") else "")
+
+
+def _left(left: Any) -> str:
+    """`1,200 tokens, 0.4000 USD, 12 tool calls, 40 s`, of what is limited."""
+    if not isinstance(left, Mapping):
+        return ""
+    forms = {"total_tokens": "{:,.0f} tokens", "cost": "{:.4f} USD", "tool_calls": "{:,.0f} tool calls", "seconds": "{:,.0f} s of work"}
+    return ", ".join(form.format(_amount(left, name)) for name, form in forms.items() if name in left)
+
+
+def _amount(values: Mapping[str, Any], name: str) -> float:
+    value = values.get(name, 0)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0

@@ -1,0 +1,190 @@
+"""What was said on a thread: the messages of its state, and the checkpoint before one of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from checkpoints import ids, store
+from checkpoints.models import Checkpoint, Event, EventKind
+from runs.models import Run
+from runs.services import InputInvalid
+
+MESSAGES = "messages"
+"""State key: `{"id", "role", "content", "run_id", "loop", "tools", "at"}` each, of which only role and content are sure to be there."""
+SPOKEN = (EventKind.STREAMING_CHUNK, EventKind.TOOL_CALL_STARTED, EventKind.TOOL_CALL_COMPLETED)
+BOUNDS = (
+    EventKind.STEP_STARTED, EventKind.STEP_COMPLETED, EventKind.APPROVAL_REQUESTED, EventKind.AWAIT_HUMAN_INPUT,
+    EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED, EventKind.RUN_EXPIRED,
+)  # fmt: skip
+"""Events behind which the step that spoke before is not at work any more, or has just begun."""
+LATEST = 2_000
+"""Pieces of a step at work that are read: of a longer one its end."""
+PEOPLE = frozenset({"user", "human"})
+"""Roles of people."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCall:
+    """A call that is kept with the message that made it."""
+
+    id: str
+    tool: str
+    arguments: Any = None
+    result: str = ""
+    status: str = ""
+    """`done failed rejected waiting`, or what else the step wrote."""
+    ms: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """One thing that was said. Its content is Markdown, and untrusted."""
+
+    id: str
+    role: str
+    content: str
+    run_id: str = ""
+    loop: int | None = None
+    tools: Sequence[ToolCall] = ()
+    at: str = ""
+    interrupted: bool = False
+    """It was cut off by the next message."""
+
+    @property
+    def by_person(self) -> bool:
+        return self.role in PEOPLE
+
+
+def of(state: Mapping[str, Any]) -> list[Message]:
+    """The messages of a state, where it holds such; what is none is left out."""
+    listed = state.get(MESSAGES)
+    found = [_message(one, place) for place, one in enumerate(listed)] if isinstance(listed, list) else []
+    return [message for message in found if message is not None]
+
+
+def _message(one: Any, place: int) -> Message | None:
+    if not isinstance(one, dict) or not isinstance(one.get("content"), str):
+        return None
+    listed = one.get("tools")
+    tools = [call for call in map(_call, listed if isinstance(listed, list) else []) if call is not None]
+    if not one["content"].strip() and not tools:
+        return None
+    return Message(
+        id=_words(one.get("id"), 200) or f"#{place}",
+        role=_words(one.get("role"), 40),
+        content=one["content"],
+        run_id=_words(one.get("run_id"), 60),
+        loop=_number(one.get("loop")),
+        tools=tools,
+        at=_words(one.get("at"), 60),
+        interrupted=one.get("interrupted") is True,
+    )
+
+
+def _call(one: Any) -> ToolCall | None:
+    if not isinstance(one, dict) or not isinstance(one.get("tool"), str):
+        return None
+    result = one.get("result")
+    return ToolCall(
+        id=_words(one.get("id"), 200),
+        tool=one["tool"][:200],
+        arguments=one.get("arguments"),
+        result="" if result is None else str(result),
+        status=_words(one.get("status"), 40),
+        ms=_number(one.get("ms")),
+    )
+
+
+def _words(value: Any, longest: int) -> str:
+    return "" if value is None else str(value)[:longest]
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def turns_in(messages: Sequence[Message]) -> set[str]:
+    """The ids of the messages that each began a turn: a person's first of its run. Those can be edited."""
+    first: dict[str, str] = {}
+    for message in messages:
+        if message.by_person and message.run_id:
+            first.setdefault(message.run_id, message.id)
+    return set(first.values())
+
+
+def spoken_by(run_id: uuid.UUID, thread_id: uuid.UUID, *, up_to: int | None = None) -> list[Event]:
+    """What the step at work has said and which tools it has called since it began, oldest first; [] where none works.
+
+    Args:
+        up_to: the last number of the log that counts.
+    """
+    mine = Event.objects.filter(thread=thread_id, run_id=run_id, **({} if up_to is None else {"seq__lte": up_to}))
+    turn = mine.filter(kind__in=BOUNDS).order_by("-seq").first()
+    if turn is None or turn.kind != EventKind.STEP_STARTED:
+        return []
+    return list(mine.filter(seq__gt=turn.seq, kind__in=SPOKEN).order_by("-seq")[:LATEST])[::-1]
+
+
+def text_of(events: Sequence[Event]) -> str:
+    """The streamed text of some events."""
+    chunks = (event.data for event in events if event.kind == EventKind.STREAMING_CHUNK and isinstance(event.data, Mapping))
+    return "".join(str(data.get("content", "")) for data in chunks)
+
+
+def cut_off(run: Run, state: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Messages of a run that was cancelled which its state does not hold: what the person said, and what was streamed when it ended."""
+    mine = [message for message in of(state) if message.run_id == run.shown_id]
+    said = run.input.get("input") if isinstance(run.input, Mapping) else None
+    about = {"run_id": run.shown_id, "tools": [], "at": (run.ended_at or run.created_at).isoformat()}
+    found: list[dict[str, Any]] = []
+    if isinstance(said, str) and said.strip() and not any(message.by_person for message in mine):
+        found.append({**about, "id": f"msg_{run.shown_id}_said", "role": "user", "content": said})
+    loop = max((message.loop or 0 for message in mine), default=0) + 1
+    if text := text_of(_spoken_before_the_end(run)).strip():
+        found.append({**about, "id": f"msg_{run.shown_id}_cut", "role": "assistant", "content": text, "loop": loop, "interrupted": True})
+    return found
+
+
+def _spoken_before_the_end(run: Run) -> list[Event]:
+    """As `spoken_by`, of a run whose last events say that it was cancelled."""
+    end = Event.objects.filter(thread=run.thread_id, run_id=run.pk, kind=EventKind.RUN_CANCELLED).order_by("-seq").first()
+    return spoken_by(run.pk, run.thread_id, up_to=end.seq - 1) if end else []
+
+
+def before(thread_id: uuid.UUID, head: Checkpoint | None, message_id: str) -> Checkpoint | None:
+    """The checkpoint that a turn went on from; None where it was the thread's first.
+
+    Args:
+        message_id: that of the message that began the turn.
+    Raises:
+        InputInvalid: it is none, or what came before it is not kept any more.
+        store.CheckpointDamaged: the latest state cannot be read.
+    """
+    messages = of(store.load(head)) if head else []
+    message = next((one for one in messages if one.id == message_id), None)
+    if message is None or message_id not in turns_in(messages):
+        raise _unfit("This thread's conversation has no message of this id that began a turn; only such a one can be replaced.")
+    run = _began(thread_id, message)
+    first = Checkpoint.objects.filter(run_id=run.pk, thread=thread_id).select_related("parent").order_by("pk").first() if run else None
+    if first is None or first.node_id or first.dropped_before:
+        raise _unfit("What came before this message is not kept any more, so it cannot be replaced.")
+    return first.parent
+
+
+def _began(thread_id: uuid.UUID, message: Message) -> Run | None:
+    """The run that the message began; one that was retried began it, not the retry."""
+    try:
+        key: uuid.UUID | None = ids.parse(Run.PREFIX, message.run_id)
+    except ValueError:
+        return None
+    run = None
+    while key is not None and (found := Run.objects.filter(pk=key, thread=thread_id).first()) is not None:
+        run, key = found, found.retry_of_id
+    return run
+
+
+def _unfit(words: str) -> InputInvalid:
+    return InputInvalid({"replaces": [words]})
