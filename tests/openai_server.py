@@ -50,7 +50,8 @@ def by_loop(*answers: Answer) -> Script:
 
     def script(messages: list[dict[str, Any]]) -> Answer:
         last: int = max(place for place, message in enumerate(messages) if message["role"] == "user")
-        return answers[min(sum(one["role"] == "assistant" for one in messages[last:]), len(answers) - 1)]
+        before: int = sum(one["role"] == "assistant" for one in messages[last:])
+        return answers[min(before, len(answers) - 1)]
 
     return script
 

@@ -76,7 +76,7 @@ def recorded(run, prefix):
     return Memo.objects.filter(thread=run.thread_id, key__startswith=prefix).count()
 
 
-@pytest.mark.parametrize("answers", [0, 1, 2], ids=["to the calls' approval", "to the question", "to the end"])
+@pytest.mark.parametrize("answers", [0, 1], ids=["to the approval of calls", "from there to the question"])
 def test_no_request_and_no_finished_call_is_made_again(endpoint, ana, answers):
     """P4, P5, S0-63, 64: a death after a request, between two calls at once, before and after each checkpoint and record.
 
@@ -107,18 +107,13 @@ def test_no_request_and_no_finished_call_is_made_again(endpoint, ana, answers):
         with crash.killing(moment, statements=False) as moments:
             agents.go_on(run)
         requests, made = since(before)
-        lost = requests - recorded(run, "request"), made - recorded(run, "call/") + recorded_answers(run)
+        lost = requests - recorded(run, "request"), made - recorded(run, "call/")
         assert min(lost) >= 0
         assert story(settled(run, ana)) == expected_story, f"after a death at moment {moment}"
         assert since(before) == tuple(each + more for each, more in zip(expected, lost, strict=True)), f"after a death at moment {moment}"
         if not moments.dead:
             break
     assert moment > 8
-
-
-def recorded_answers(run):
-    """Records of questions that people answered: no tool was called for them."""
-    return Memo.objects.filter(thread=run.thread_id, key__startswith="call/", value__contains="APPROVE").count()
 
 
 CHILD = """
