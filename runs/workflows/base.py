@@ -222,6 +222,31 @@ class Workspace(Protocol):
     def run(self, arguments: Sequence[str], *, timeout: float | None = None) -> Completed:
         """Run a program in the work tree: no shell, own process group, killed with its children at the time or output limit."""
 
+    def follow(
+        self,
+        arguments: Sequence[str],
+        said: Callable[[str, str], None],
+        *,
+        environment: Mapping[str, str] = ...,
+        pass_on: Sequence[str] = ...,
+        stdin: str = ...,
+        timeout: float | None = ...,
+        max_output: int | None = ...,
+    ) -> int:
+        """Run a program in the work tree and hear it line by line; gives its exit code, 128 and more for a signal.
+
+        When it ends, or is ended, all that it started ends with it, also what left its process group: SIGTERM first, soon SIGKILL.
+
+        Args:
+            said: called with "output" or "errors" and a line without its end; what it raises ends the program.
+            environment: joins the little that programs are given.
+            pass_on: names of variables of the worker's own environment; those that operators allow are given too.
+            max_output: bytes of both outputs together; more ends the program (`output_limit`).
+        """
+
+    def scratch(self, name: str, text: str) -> Path:
+        """Write a file that programs may read and that is not in the work tree."""
+
     def git(self, *arguments: str) -> str:
         """Run git in the work tree and give its output; the repository's own hooks and configuration are never executed."""
 
@@ -289,6 +314,8 @@ class Context:
     workspace: Workspace
     stream: Callable[[str], None] = lambda text: None
     """Say something while the step works, token by token: seen live, gathered for up to 50 ms, kept with the log, in no checkpoint."""
+    keep: Callable[[str, str], None] = lambda name, text: None
+    """`keep("prompt", text)`: kept with the run as an artifact, for people to read; cut where it is too long. In a commit of its own."""
     shared: Path = Path()
     """A folder that all workers see, for what a workflow reads and keeps outside its runs."""
     sub_steps: Sequence[str] = ()
@@ -304,17 +331,34 @@ class Context:
 
 Step = Callable[[State, Context], Outcome]
 
+CheckConfig = Callable[[Mapping[str, Any]], None]
+"""Raises ConfigInvalid."""
+
 _STEPS: dict[str, Step] = {}
+_CHECKS: dict[str, CheckConfig] = {}
+
+
+class ConfigInvalid(Exception):
+    """A step template's configuration does not say what its step function needs. `field` names the part."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(text)
+        self.field = field
 
 
 class UnknownStep(Exception):
     """A template names a step function that this code does not have."""
 
 
-def step(name: str) -> Callable[[Step], Step]:
-    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`."""
+def step(name: str, *, check: CheckConfig | None = None) -> Callable[[Step], Step]:
+    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`.
+
+    `check` is asked about the configuration of each step template of that function when it is saved.
+    """
 
     def register(function: Step) -> Step:
+        if check is not None:
+            _CHECKS[name] = check
         if _STEPS.setdefault(name, function) is not function:
             raise ValueError(f"two step functions are called {name!r}")
         return function
@@ -327,3 +371,9 @@ def find(name: str) -> Step:
     if name not in _STEPS:
         raise UnknownStep(f"there is no step function {name!r}; known are {', '.join(sorted(_STEPS))}")
     return _STEPS[name]
+
+
+def check_config(name: str, config: Mapping[str, Any]) -> None:
+    """Raise ConfigInvalid where the step function of that name cannot work with this configuration."""
+    if (check := _CHECKS.get(name)) is not None:
+        check(config)
