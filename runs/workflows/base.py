@@ -211,6 +211,11 @@ def _nobody_is_asked(of: str, material: Any = None) -> None:
     """For steps called outside the engine."""
 
 
+def _no_credential(name: str) -> str:
+    """For steps called outside the engine."""
+    raise StepFailed(f"There is no credential {name!r} here.", code="credential_missing")
+
+
 class Workspace(Protocol):
     """A git work tree of one order. Every method raises `StepFailed` with a sentence for the person, and honours `Context.check`."""
 
@@ -323,6 +328,11 @@ class Context:
     approvals: Mapping[str, Approval] = field(default_factory=dict)
     """By step, and by the name of its function."""
     require_approval: RequireApproval = _nobody_is_asked
+    credential: Callable[[str], str] = field(default=_no_credential, repr=False)
+    """`credential("forge")`: a secret by the name that operators gave it, to be used and not kept. Whatever the step writes from then on
+    has a marker in its place, to the letter only: an encoded one is not found.
+
+    Raises StepFailed (`credential_missing`, `credential_locked`)."""
 
     def approved(self, of: str) -> Approval | None:
         """The answer to what a step asked last, if it let the run go on."""
