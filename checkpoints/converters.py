@@ -23,5 +23,5 @@ def _converter(name: str) -> type:
 
 
 def register() -> None:
-    for name in ("wo", "thr", "run", "ckpt", "pse", "dec", "repo", "end", "dlv"):
+    for name in ("wo", "thr", "run", "ckpt", "pse", "dec", "repo", "end", "dlv", "art"):
         register_converter(_converter(name), name)

@@ -22,6 +22,7 @@ from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYours as EndpointNotYours
 from hitl.outbound.requests import CannotSend
 from hitl.undoing import NotYours
+from runs.coders import NoCoder
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.forks import NothingToFork, ReasonMissing
 from runs.services import InputInvalid, OrdersStopped, PauseClosed, RepositoryNotFound
@@ -35,6 +36,7 @@ STATUS: dict[type[Exception], int] = {
     TemplateNotFound: 404,
     RepositoryNotFound: 404,
     OrdersStopped: 409,
+    NoCoder: 409,
     NothingToFork: 409,
     ReasonMissing: 422,
     DifferentThreads: 409,

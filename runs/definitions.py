@@ -10,12 +10,12 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
 
 from checkpoints import codec, redaction
-from runs import policies
+from runs import coders, policies
 from runs import workflows as workflows  # registers the step functions
 from runs.frequency import Frequency
 from runs.models import Definition, StepTemplate, Template
 from runs.workflows import schemas
-from runs.workflows.base import UnknownStep, find
+from runs.workflows.base import ConfigInvalid, UnknownStep, check_config, find
 from runs.workflows.fingerprint import fingerprint
 from runs.workflows.flow import SUB_STEPS
 from runs.workflows.sequence import Choice, FrozenStep
@@ -88,7 +88,7 @@ def edit_step_template(
         function: a registered step function; `flow.sub_steps` where it is left empty and there are sub-steps.
         sub_steps: as a template's steps; they run as child runs (see `runs.workflows.flow`).
     Raises:
-        TemplateInvalid: no such function, or sub-steps that cannot be frozen.
+        TemplateInvalid: no such function, a configuration that it cannot work with, or sub-steps that cannot be frozen.
     """
     function = function or (SUB_STEPS if sub_steps else "")
     values = {"title": title, "function": function, "config": dict(config or {}), "sub_steps": [dict(one) for one in sub_steps]}
@@ -97,6 +97,7 @@ def edit_step_template(
         find(function)
     except UnknownStep as error:
         raise TemplateInvalid({"function": [str(error)]}) from error
+    _check_config(function, values["config"])
     if sub_steps:
         freeze_steps(values["sub_steps"], inside=(slug,))
     last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
@@ -107,6 +108,14 @@ def edit_step_template(
             return StepTemplate.objects.create(slug=slug, version=last.version + 1 if last else 1, **values)
     except IntegrityError as error:  # step_template_version_once
         raise TemplateInvalid({"version": [SAVED_MEANWHILE]}) from error
+
+
+def _check_config(function: str, config: Mapping[str, Any]) -> None:
+    try:
+        check_config(function, config)
+        coders.check_programs(function, config)
+    except ConfigInvalid as error:
+        raise TemplateInvalid({f"config.{error.field}".rstrip("."): [str(error)]}) from error
 
 
 def current_step_template(slug: str) -> StepTemplate:
@@ -146,8 +155,9 @@ def known(digest: str, slug: str) -> Definition | None:
 
 
 def freeze(template: Template) -> Definition:
-    """The template with its current step templates, under the digest of that content. Call inside a transaction."""
+    """The template with its current step templates, under the digest of that content. Call inside a transaction. Raises coders.NoCoder."""
     content = frozen(template)
+    coders.require(content["steps"])
     digest = codec.digest(codec.encode(content))
     definition, _ = Definition.objects.get_or_create(
         digest=digest, defaults={"template_slug": template.slug, "template_version": template.version, "content": content}
@@ -191,7 +201,7 @@ def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str], ins
         "step_template_version": kind.version,
         "function": kind.function,
         "fingerprint": fingerprint_of(kind.function),
-        "config": kind.config,
+        "config": coders.completed(kind.function, kind.config),
         "pause_after": pause_after,
         "pause_phase": str(step.get("pause_phase") or "")[:64],
         "revise_to": str(step.get("revise_to") or name),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import uuid
@@ -18,7 +19,7 @@ from django.db import connection, transaction
 from checkpoints import codec, ids, log, redaction, store
 from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, EventKind, Memo
-from runs.engine import approvals, streaming
+from runs.engine import approvals, artifacts, streaming
 from runs.models import Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
 from runs.workflows.base import Context, Order, StepFailed, Stopped
@@ -114,7 +115,7 @@ class Held:
         codec.check(value, f"once[{key}]")
         value = redaction.redact(value)
         with transaction.atomic(durable=True):
-            self._require()
+            self.require()
             memo = Memo(thread_id=self.run.thread_id, scope=self.key, key=key, value=[value])
             Memo.objects.bulk_create([memo], ignore_conflicts=True)
         return _result(Memo.objects.get(scope=self.key, key=key))  # of two threads the first to record wins
@@ -127,9 +128,10 @@ class Held:
         if now - self.checked_at < CHECK_EVERY:
             return
         self.checked_at = now
-        self._require()
+        self.require()
 
-    def _require(self) -> None:
+    def require(self) -> None:
+        """Raise Stopped where the run is not ours any more."""
         if not Run.objects.held(self.run.pk, self.epoch).exists():
             raise Stopped(f"{self.run.shown_id} was cancelled or taken over by another worker")
 
@@ -138,14 +140,14 @@ class Held:
         with transaction.atomic(durable=True):
             line = {"message": codec.readable(message), "level": level, "step": self.at, **data}
             log.append(self.run.thread_id, self.run.pk, [(EventKind.LOG, line)])
-            self._require()  # after the append, which waits for whoever is ending the run just now
+            self.require()  # after the append, which waits for whoever is ending the run just now
 
     def write_chunk(self, text: str, *, step: str, loop: int) -> None:
         """A piece of what a step says, in its own small commit. Raises Stopped where the run is not ours."""
         chunk = {"content": codec.readable(text), "step": step, "loop_num": loop}
         with transaction.atomic(durable=True):
             log.append(self.run.thread_id, self.run.pk, [(EventKind.STREAMING_CHUNK, chunk)])
-            self._require()
+            self.require()
 
 
 def _result(memo: Memo) -> Any:
@@ -179,6 +181,7 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             order=order,
             log=held.write_log,
             stream=chunks.add,
+            keep=partial(artifacts.keep, held, step=step["name"], loop=number),
             once=held.once,
             check=held.check,
             workspace=workspace,
@@ -191,7 +194,8 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
 def _workspace(held: Held, order: Order) -> GitWorkspace:
     """Nothing is cloned or locked before the step asks for it."""
     saved, schemes = _saved(held.head), settings.WAYSTATION_GIT_SCHEMES
-    return GitWorkspace(held.path, order, at=saved, limits=_limits(), check=held.check, protocols=schemes)
+    passed_on = {name: os.environ[name] for name in settings.WAYSTATION_COMMAND_ENVIRONMENT if name in os.environ}
+    return GitWorkspace(held.path, order, at=saved, limits=_limits(), check=held.check, protocols=schemes, passed_on=passed_on)
 
 
 def _limits() -> Limits:

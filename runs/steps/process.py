@@ -116,7 +116,7 @@ class _Catch:
 
 
 def run(arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], bounds: Bounds, stdin: bytes = b"") -> Finished:
-    """Run a program in its own session and end every process of its group before returning, whatever happens; with `bounds.grace` all of it.
+    """Run a program in its own session and end every process of its group before returning, whatever happens; with a `grace` all of it.
 
     Raises:
         ProgramMissing, TimeIsUp, TooMuchOutput: see their names.

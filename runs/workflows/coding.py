@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from runs.workflows import command_config, prompts, tree
-from runs.workflows.base import Child, ConfigInvalid, Context, Done, Gather, Go, Outcome, Report, State, StepFailed, effect, step
+from runs.workflows.base import Child, Commit, ConfigInvalid, Context, Done, Gather, Go, Outcome, Report, State, StepFailed, effect, step
 from runs.workflows.coding_prompts import EXECUTE, MERGE, PLAN, REVIEW
 from runs.workflows.command import Ran, run_agent
 from runs.workflows.tidy_plan import code, quoted
@@ -95,7 +95,7 @@ def plan(state: State, context: Context) -> Outcome:
     _need_words(context)
     ran = _read_only(state, context, PLAN, {"focus": context.config.get("focus", "")})
     context.log("A plan was made", characters=len(ran.answer))
-    return _planned(context, ran.answer, ran.usage, ran.facts)
+    return _planned(context, ran.answer, ran.usage, ran.facts, context.workspace.snapshot())
 
 
 @step("coding.plan_together", check=_checked("coding.plan_together"))
@@ -108,8 +108,9 @@ def plan_together(state: State, context: Context) -> Outcome:
     if not state.get("gathering"):
         if not context.sub_steps:
             raise StepFailed("This step has no sub-steps, so nobody would plan. Give its step template some.", code="no_sub_steps")
+        context.workspace.restore()  # so that all of them, and what follows, begin at the same commit
         children = [Child(name=name, steps=[name]) for name in context.sub_steps]
-        return Gather(children=children, update={"gathering": True}, to=context.step, into="plans")
+        return Gather(children=children, update={"gathering": True}, to=context.step, into="plans", commit=context.workspace.snapshot())
     plans = {name: str(changes.get("plan", "")) for name, changes in state["plans"].items()}
     used = {key: sum(changes.get(key, 0) for changes in state["plans"].values()) for key in REDUCERS}
     facts = {"Planners": len(plans)}
@@ -126,12 +127,12 @@ def _side_by_side(plans: Mapping[str, str]) -> str:
     return "\n\n".join(f"## {name}\n\n{text}" for name, text in plans.items())
 
 
-def _planned(context: Context, text: str, usage: Mapping[str, float], facts: Mapping[str, str | int]) -> Go:
+def _planned(context: Context, text: str, usage: Mapping[str, float], facts: Mapping[str, str | int], commit: Commit | None = None) -> Go:
     if not text:
         raise StepFailed("The agent ended without a word, so there is no plan. What it wrote is kept with this order.", code="agent_silent")
     update = {"plan": text, "planned_by": context.step, "gathering": False, "plans": {}, "review": "", **usage}
     report = Report(content=text, facts=facts, material=text)
-    return Go(update=update, report=report, commit=context.workspace.snapshot())
+    return Go(update=update, report=report, commit=commit)
 
 
 def _need_words(context: Context) -> None:
