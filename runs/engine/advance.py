@@ -6,6 +6,7 @@ import logging
 import random
 import threading
 import time
+import traceback
 import uuid
 from typing import Any
 
@@ -23,6 +24,9 @@ from runs.workflows.base import Ask, Done, Gather, Go, Outcome, StepFailed, Stop
 from runs.workflows.sequence import FrozenStep
 
 logger = logging.getLogger(__name__)
+
+LONGEST_DELAY = 86_400.0
+"""Seconds that somebody who refused may put a retry off."""
 
 
 def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
@@ -99,7 +103,8 @@ def _failed(held: Held, error: Exception) -> None:
     tries = held.run.attempts + 1
     if retry is not None and sequence.worth_retrying(retry, error, tries):
         jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
-        record.again(held, error, seconds=sequence.retry_delay(tries, base=retry["base"], cap=retry["cap"], jitter=jitter))
+        delay = sequence.retry_delay(tries, base=retry["base"], cap=retry["cap"], jitter=jitter)
+        record.again(held, error, seconds=max(delay, min(getattr(error, "after", 0.0), LONGEST_DELAY)))
     else:
         record.failed(held, error)
 
@@ -145,12 +150,21 @@ def _call(held: Held, step: FrozenStep) -> Outcome | Exception:
         with context.opened(held, step) as opened:
             function = find(step["function"])
             outcome = timed.call(held, step.get("timeout"), lambda: function(held.state, opened))
-        return _checked(held, sequence.conclude(held.steps, step["name"], outcome))
+        return _checked(held, sequence.conclude(held.steps, step["name"], held.scrub(outcome)))
     except Stopped:
         raise
-    except Exception as error:  # the one place: whatever a step raises ends in its run's record
-        logger.exception("step %s of %s failed", step["name"], held.run.shown_id)
+    except Exception as error:  # noqa: BLE001  # the one place: whatever a step raises ends in its run's record
+        _log_failure(held, step, error)
         return error
+
+
+def _log_failure(held: Held, step: FrozenStep, error: Exception) -> None:
+    """The traceback quotes what was raised, so of a run that was given secrets it goes to the server's log as scrubbed text."""
+    if held.scrub:
+        told = held.scrub("".join(traceback.format_exception(error)))
+        logger.error("step %s of %s failed\n%s", step["name"], held.run.shown_id, told)
+    else:
+        logger.error("step %s of %s failed", step["name"], held.run.shown_id, exc_info=error)
 
 
 def _checked(held: Held, outcome: Any) -> Outcome:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from django.conf import settings
 from django.db import transaction
 
 from checkpoints import codec, store
-from runs.models import Artifact
-
-if TYPE_CHECKING:
-    from runs.engine.context import Held
+from runs.models import Artifact, Run
 
 
-def keep(held: Held, name: str, text: str, *, step: str, loop: int) -> None:
-    """Keep a text with the run, in a commit of its own. Raises Stopped where the run is not ours."""
+def keep(run: Run, name: str, text: str, *, step: str, loop: int, require: Callable[[], None]) -> None:
+    """Keep a text with the run, in a commit of its own, unless `require` raises."""
     content = codec.readable(text).encode()
     kept = cut(content, settings.WAYSTATION_ARTIFACT_BYTES)
     with transaction.atomic(durable=True):
-        values = {"digest": store.put_blob(kept), "size": len(content), "cut": len(kept) < len(content), "thread_id": held.run.thread_id}
-        Artifact.objects.update_or_create(run_id=held.run.pk, step=step, loop_num=loop, name=name[:100], defaults=values)
-        held.require()
+        values = {"digest": store.put_blob(kept), "size": len(content), "cut": len(kept) < len(content), "thread_id": run.thread_id}
+        Artifact.objects.update_or_create(run_id=run.pk, step=step, loop_num=loop, name=name[:100], defaults=values)
+        require()
 
 
 def cut(content: bytes, limit: int) -> bytes:

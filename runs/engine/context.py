@@ -19,10 +19,12 @@ from django.db import connection, transaction
 from checkpoints import codec, ids, log, redaction, store
 from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, EventKind, Memo
+from runs import credentials
 from runs.engine import approvals, artifacts, streaming
+from runs.engine.scrubbing import Said, Scrub
 from runs.models import Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
-from runs.workflows.base import Context, Order, StepFailed, Stopped
+from runs.workflows.base import Context, Order, StepFailed, Stopped, Told
 from runs.workflows.sequence import FrozenStep
 
 CHECK_EVERY = 0.5
@@ -59,6 +61,8 @@ class Held:
     """What the next commit tells besides, such as a budget that is nearly spent."""
     wake: list[tuple[uuid.UUID, str]] = field(default_factory=list)
     """Runs that want a message once this one is let go, each with its queue."""
+    scrub: Scrub = field(default_factory=Scrub)
+    """Takes the secrets that its steps asked for out of all that they write. Whatever writes a step's words goes through it."""
 
     @cached_property
     def told(self) -> Order:
@@ -98,24 +102,36 @@ class Held:
         name = self.at
         return str(self.head.metadata.get("scope") or f"{self.run.shown_id}/{name}/{loop_num(self.head, name)}")
 
-    def once(self, key: str, function: Callable[[], Any]) -> Any:
-        """See `runs.workflows.base.Once`."""
-        foreign = threading.get_ident() != self.thread_ident
+    def once(
+        self, key: str, function: Callable[[], Any], *, tell: Callable[[Any], Told] | None = None, flush: Callable[[], None] = lambda: None
+    ) -> Any:
+        """See `runs.workflows.base.Once`. `flush` writes what the step has said so far, before something is told."""
+        with self._own_connection():
+            return self._recorded(key, function, tell, flush)
+
+    @contextmanager
+    def _own_connection(self) -> Iterator[None]:
+        """For a thread of the step's own, whose connection nobody else would close."""
         try:
-            return self._recorded(key, function)
+            yield
         finally:
-            if foreign:  # a thread of the step's own: nobody else would close its connection
+            if threading.get_ident() != self.thread_ident:
                 connection.close()
 
-    def _recorded(self, key: str, function: Callable[[], Any]) -> Any:
+    def _recorded(self, key: str, function: Callable[[], Any], tell: Callable[[Any], Told] | None, flush: Callable[[], None]) -> Any:
         found = Memo.objects.filter(scope=self.key, key=key).first()
         if found is not None:
             return _result(found)
-        value = function()
+        value = self.scrub(function())
         codec.check(value, f"once[{key}]")
         value = redaction.redact(value)
+        if tell is not None:
+            flush()
         with transaction.atomic(durable=True):
-            self.require()
+            if tell is not None:
+                kind, data = tell(value)
+                self._append(EventKind(kind), data)
+            self._require()
             memo = Memo(thread_id=self.run.thread_id, scope=self.key, key=key, value=[value])
             Memo.objects.bulk_create([memo], ignore_conflicts=True)
         return _result(Memo.objects.get(scope=self.key, key=key))  # of two threads the first to record wins
@@ -128,26 +144,40 @@ class Held:
         if now - self.checked_at < CHECK_EVERY:
             return
         self.checked_at = now
-        self.require()
+        self._require()
 
-    def require(self) -> None:
-        """Raise Stopped where the run is not ours any more."""
+    def _require(self) -> None:
         if not Run.objects.held(self.run.pk, self.epoch).exists():
             raise Stopped(f"{self.run.shown_id} was cancelled or taken over by another worker")
 
     def write_log(self, message: str, *, level: str = "info", **data: Any) -> None:
         """A log line in its own small commit, so that it is seen while the step still works. Raises Stopped where the run is not ours."""
-        with transaction.atomic(durable=True):
-            line = {"message": codec.readable(message), "level": level, "step": self.at, **data}
-            log.append(self.run.thread_id, self.run.pk, [(EventKind.LOG, line)])
-            self.require()  # after the append, which waits for whoever is ending the run just now
+        self.write_event(EventKind.LOG, {"message": message, "level": level, **data})
 
     def write_chunk(self, text: str, *, step: str, loop: int) -> None:
         """A piece of what a step says, in its own small commit. Raises Stopped where the run is not ours."""
-        chunk = {"content": codec.readable(text), "step": step, "loop_num": loop}
+        self.write_event(EventKind.STREAMING_CHUNK, {"content": text, "step": step, "loop_num": loop})
+
+    def write_event(self, kind: EventKind, data: Mapping[str, Any]) -> None:
+        """An event in its own small commit. Raises Stopped where the run is not ours."""
         with transaction.atomic(durable=True):
-            log.append(self.run.thread_id, self.run.pk, [(EventKind.STREAMING_CHUNK, chunk)])
-            self.require()
+            self._append(kind, data)
+            self._require()  # after the append, which waits for whoever is ending the run just now
+
+    def _append(self, kind: EventKind, data: Mapping[str, Any]) -> None:
+        told = {key: codec.readable(value) if isinstance(value, str) else value for key, value in data.items()}
+        log.append(self.run.thread_id, self.run.pk, [(kind, self.scrub({"step": self.at, **told}))])
+
+    def keep(self, name: str, text: str, *, step: str, loop: int) -> None:
+        """See `Context.keep`. Raises Stopped where the run is not ours."""
+        artifacts.keep(self.run, name, self.scrub(text), step=step, loop=loop, require=self._require)
+
+    def credential(self, name: str) -> str:
+        """See `Context.credential`."""
+        with self._own_connection():
+            secret = credentials.resolve(name, team_id=self.run.thread.team_id)
+        self.scrub.learn(secret)
+        return secret
 
 
 def _result(memo: Memo) -> Any:
@@ -170,7 +200,17 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
     order = held.told
     number = loop_num(held.head, step["name"])
     chunks = streaming.Chunks(partial(held.write_chunk, step=step["name"], loop=number))
-    with _workspace(held, order) as workspace, closing(chunks):
+    said = Said(held.scrub, chunks.add)
+
+    def flush() -> None:
+        said.flush()
+        chunks.flush()
+
+    def emit(kind: str, data: Mapping[str, Any]) -> None:
+        flush()
+        held.write_event(EventKind(kind), data)
+
+    with _workspace(held, order) as workspace, closing(chunks), closing(said):
         yield Context(
             run_id=held.run.shown_id,
             step=step["name"],
@@ -180,14 +220,17 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             sub_steps=[one["name"] for one in step.get("sub_steps", [])],
             order=order,
             log=held.write_log,
-            stream=chunks.add,
-            keep=partial(artifacts.keep, held, step=step["name"], loop=number),
-            once=held.once,
+            stream=said.add,
+            emit=emit,
+            keep=partial(held.keep, step=step["name"], loop=number),
+            once=partial(held.once, flush=flush),
             check=held.check,
             workspace=workspace,
             shared=Path(settings.WAYSTATION_SHARED),
             approvals=approvals.given(held.head.metadata, held.steps),
             require_approval=partial(approvals.require, held.head.metadata, held.steps),
+            credential=held.credential,
+            reach=settings.WAYSTATION_FETCH_ALLOW,
         )
 
 

@@ -14,7 +14,7 @@ from checkpoints.store import Entry
 from runs import due, panels
 from runs.engine import approvals, budget, questions
 from runs.engine.context import Held, loop_num
-from runs.engine.facts import CARRIED, Facts, created, line
+from runs.engine.facts import CARRIED, MIDWAY, Facts, created, line
 from runs.engine.interruptions import SUSPENDED
 from runs.models import Pause, Run
 from runs.workflows import calls, review, schemas, sequence
@@ -33,11 +33,13 @@ def after_step(
     next_step: str,
     metadata: dict[str, Any] | None = None,
     ran: bool = True,
+    midway: bool = False,
     write: bool = True,
 ) -> tuple[Checkpoint, dict[str, Any]]:
     """The checkpoint after a step, and its state: the update merged by the workflow's reducers.
 
-    A join belongs to the execution of the step that gathered: it adds no loop. Without `write` it is one that no table is to hold.
+    A join belongs to the execution of the step that gathered: it adds no loop. One that asks `midway` goes on with the answer, under its
+    key. Without `write` it is one that no table is to hold.
     Raises budget.Spent.
     """
     step, head = held.at, held.head
@@ -57,9 +59,10 @@ def after_step(
             **kept,
             **held.joined,
             **(metadata or {}),
+            **({"scope": held.key, MIDWAY: True} if midway else {}),
             **({"git": _git(code)} if code else {}),
             **({"skipped": sorted({*kept.get("skipped", ()), step})} if held.passing_over else {}),
-            "loops": {**kept.get("loops", {}), **({step: number} if counts else {})},
+            "loops": {**kept.get("loops", {}), **({step: number} if counts and not midway else {})},
             "outputs": {key: state[key] for key in OUTPUTS if key in state},
         },
     )

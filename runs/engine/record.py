@@ -12,7 +12,7 @@ from checkpoints import codec, live, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from runs.engine import approvals, commit, damage, ending, entries, lease, tracing
 from runs.engine.context import Held
-from runs.engine.facts import Fact, Facts, asking, created, line, starting
+from runs.engine.facts import MIDWAY, Fact, Facts, asking, created, line, starting
 from runs.engine.interruptions import BEFORE, STOPS, SUSPENDED
 from runs.models import Pause, Run
 from runs.states import COMPLETED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, LeaseLost
@@ -98,6 +98,7 @@ def ask(held: Held, outcome: Ask) -> Pause:
         next_step="",
         metadata=waiting,
         ran=not asks_first,
+        midway=outcome.midway,
     )
     pause = entries.question(held, outcome, checkpoint, opening)
     facts: Facts = [
@@ -139,7 +140,7 @@ def _complete(held: Held, checkpoint: Checkpoint, *, first: Facts, **more: int) 
 def again(held: Held, error: Exception, *, seconds: float) -> None:
     """The step failed and is tried again after so many seconds, by whoever is free then."""
     tries = held.run.attempts + 1
-    words = f"{_words(error)} Tried {tries} time{'s' if tries > 1 else ''}; again in {seconds:.0f} s."
+    words = f"{_words(held, error)} Tried {tries} time{'s' if tries > 1 else ''}; again in {seconds:.0f} s."
     due = timezone.now() + dt.timedelta(seconds=seconds)
     fields = {"status": PENDING, "due_at": due, **FREE, "attempts": tries}
     facts: Facts = [line(words, held.at, level="warning")]
@@ -149,14 +150,15 @@ def again(held: Held, error: Exception, *, seconds: float) -> None:
     return write(held, {**fields, **tracing.untraced(held, checkpoint, told=0)}, [*facts, created(checkpoint)], checkpoint)
 
 
-def _words(error: Exception) -> str:
-    return codec.readable(str(error) if isinstance(error, KNOWN) else f"{type(error).__name__}: {error}")
+def _words(held: Held, error: Exception) -> str:
+    words: str = held.scrub(str(error) if isinstance(error, KNOWN) else f"{type(error).__name__}: {error}")
+    return codec.readable(words)
 
 
 def failed(held: Held, error: Exception) -> None:
     """The step failed: the run ends, its state and the step it stopped at are kept for a retry."""
     code = error.code[:64] if isinstance(error, KNOWN) else FailureCode.STEP_ERROR
-    words = _words(error)
+    words = _words(held, error)
     fields = {"status": FAILED, "error": words, "failure_code": code, "ended_at": timezone.now(), **FREE}
     state = None if isinstance(error, store.CheckpointDamaged) else held.state
     facts, checkpoint = entries.failure(held.run, held.head, state, code=code, words=words, written=held.written)
@@ -219,7 +221,7 @@ def lost(held: Held) -> LeaseLost:
 
 
 def _completed(held: Held) -> list[Fact]:
-    """That the step is done; what gathered said so when its children began."""
-    if held.joining:
+    """That the step is done; what gathered said so when its children began, and what asked midway, with its question."""
+    if held.joining or MIDWAY in held.head.metadata:
         return [*held.noted]
     return [*held.noted, (EventKind.STEP_COMPLETED, {"step": held.at, **({"skipped": True} if held.passing_over else {})})]

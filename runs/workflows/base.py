@@ -22,12 +22,14 @@ the update it returns. An attempt to change it raises TypeError."""
 class StepFailed(Exception):
     """A step cannot go on, and says so in words for the person who asked: what happened, what was kept, what to do.
 
-    `code` is stable and machine readable; the run ends `failed` with it as its `failure_code`.
+    `code` is stable and machine readable; the run ends `failed` with it as its `failure_code`. Where the step's policy tries it again,
+    that is not before `after` seconds, which whoever refused has named.
     """
 
-    def __init__(self, message: str, *, code: str = "step_failed") -> None:
+    def __init__(self, message: str, *, code: str = "step_failed", after: float = 0.0) -> None:
         super().__init__(message)
         self.code = code
+        self.after = after
 
 
 class Stopped(Exception):
@@ -119,6 +121,9 @@ class Ask:
     `approve`, where it is a way, approves all as they stand. See `runs.workflows.gate.ask_about_calls`."""
     kind: Literal["", "approval", "input", "tools", "external"] = ""
     """What is wanted: a verdict, data, a decision per call, or the answer of another system. "" follows from the rest."""
+    midway: bool = False
+    """Asked in the middle of an execution, which goes on with the answer: under the same key and number, where a way leads back to the
+    step. So what `Context.once` recorded before the question holds after it."""
     commit: Commit | None = None
 
 
@@ -289,13 +294,18 @@ class Log(Protocol):
     def __call__(self, message: str, *, level: str = "info", **data: Any) -> None: ...
 
 
+Told = tuple[Literal["tool_call_started", "tool_call_completed", "log"], Mapping[str, Any]]
+"""What a step may tell of its work while it works: kind of event, and its data."""
+
+
 class Once(Protocol):
     """Gives the recorded result of `key`, or calls `function` and records what it gives (a JSON value).
 
     Safe from several threads of one step. A crash between the call and its record lets `function` run again: hand it `Context.key`.
+    What `tell` makes of the result goes to the log in the commit that records it, and never again.
     """
 
-    def __call__(self, key: str, function: Callable[[], Any]) -> Any: ...
+    def __call__(self, key: str, function: Callable[[], Any], *, tell: Callable[[Any], Told] | None = None) -> Any: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,6 +331,8 @@ class Context:
     """Say something while the step works, token by token: seen live, gathered for up to 50 ms, kept with the log, in no checkpoint."""
     keep: Callable[[str, str], None] = lambda name, text: None
     """`keep("prompt", text)`: kept with the run as an artifact, for people to read; cut where it is too long. In a commit of its own."""
+    emit: Callable[[Literal["tool_call_started", "tool_call_completed", "log"], Mapping[str, Any]], None] = lambda kind, data: None
+    """Tell of a tool's call, in a small commit of its own, behind all that was streamed so far."""
     shared: Path = Path()
     """A folder that all workers see, for what a workflow reads and keeps outside its runs."""
     sub_steps: Sequence[str] = ()
@@ -333,6 +345,9 @@ class Context:
     has a marker in its place, to the letter only: an encoded one is not found.
 
     Raises StepFailed (`credential_missing`, `credential_locked`)."""
+
+    reach: Sequence[str] = ()
+    """Hosts and networks that operators let tools read from though they are not public: see `runs.addresses`."""
 
     def approved(self, of: str) -> Approval | None:
         """The answer to what a step asked last, if it let the run go on."""

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 from runs.workflows import command_config, prompts, tree
 from runs.workflows.base import Child, Commit, ConfigInvalid, Context, Done, Gather, Go, Outcome, Report, State, StepFailed, effect, step
 from runs.workflows.coding_prompts import EXECUTE, MERGE, PLAN, REVIEW
-from runs.workflows.command import Ran, run_agent
+from runs.workflows.command import Ran, run_agent, secrets_of
 from runs.workflows.tidy_plan import code, quoted
 from runs.workflows.tidy_tools import last_lines, showable
 
@@ -149,7 +149,7 @@ def execute(state: State, context: Context) -> Outcome:
     workspace.restore()
     start = workspace.head()
     ran = _ran(state, context, EXECUTE, {"plan": approved})
-    changes = tree.commit(context, start, subject=context.order.title)
+    changes = tree.commit(context, start, subject=context.order.title, secrets=secrets_of(context))
     context.log(f"{len(changes.commits)} commits, {changes.numbers['files']} files", commit=workspace.head())
     update = {"said": ran.answer, "git_commit_count": tree.count(workspace), **ran.usage}
     report = Report(

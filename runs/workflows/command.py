@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,9 +26,6 @@ CUT_ARGUMENTS, CUT_RESULT = 2_000, 2_000
 LONGEST_ARGUMENT = 120_000
 """Bytes; Linux takes 131,072 for one argument."""
 LONGEST_ANSWER = 200_000
-MARKER = "[redacted]"
-SHORTEST_SECRET = 6
-"""Characters; shorter ones would blank out ordinary words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +57,7 @@ def command(state: State, context: Context) -> Outcome:
     ran = run_agent(context, config, prompts.render(config.get("prompt", DEFAULT_PROMPT), state, context))
     if config.get("changes", "commit") == "discard":
         workspace.reset(start)
-    changes = tree.commit(context, start, subject=context.order.title or "Work of an agent")
+    changes = tree.commit(context, start, subject=context.order.title or "Work of an agent", secrets=secrets_of(context))
     update = {config.get("into", "answer"): ran.answer, "git_commit_count": tree.count(workspace), **ran.usage}
     report = Report(content=ran.answer or "It said nothing.", patch=changes.patch, facts={**changes.facts, **ran.facts})
     return Go(update=update, report=report, commit=workspace.snapshot())
@@ -78,17 +76,17 @@ def run_agent(context: Context, config: Mapping[str, Any], prompt: str, *, readi
             the exit code, `agent_failed` where it says so itself, `prompt_too_long`, and what `Context.credential` raises.
     """
     arguments = config.get("read_command", config["command"]) if reading else config["command"]
-    secrets = {name: context.credential(credential) for name, credential in config.get("credentials", {}).items()}
+    environment = {name: context.credential(credential) for name, credential in config.get("credentials", {}).items()}
     prompt = showable(prompt)
     context.keep("prompt", prompt)
-    talk = _Talk(context, Reader(rules_of(config)), [secret for secret in secrets.values() if len(secret) >= SHORTEST_SECRET])
+    talk = _Talk(context, Reader(rules_of(config)))
     program = PurePath(arguments[0]).name
     context.log(f"Running {program}", program=program)
     try:
         code = context.workspace.follow(
             [arguments[0], *(_filled(argument, prompt, context) for argument in arguments[1:])],
             talk.hear,
-            environment=secrets,
+            environment=environment,
             pass_on=config.get("environment", ()),
             stdin=prompt if config.get("stdin") else "",
             timeout=config.get("seconds"),
@@ -99,6 +97,11 @@ def run_agent(context: Context, config: Mapping[str, Any], prompt: str, *, readi
             talk.close()
     _judge(program, code, talk, config)
     return Ran(answer=showable(talk.reader.answer)[:LONGEST_ANSWER], usage=talk.reader.usage)
+
+
+def secrets_of(context: Context) -> list[str]:
+    """What the agent was given and nobody else is to see."""
+    return [context.credential(name) for name in context.config.get("credentials", {}).values()]
 
 
 def _filled(argument: str, prompt: str, context: Context) -> str:
@@ -132,20 +135,19 @@ def _judge(program: str, code: int, talk: _Talk, config: Mapping[str, Any]) -> N
 
 @dataclass
 class _Talk:
-    """Hears what an agent writes: shows it, keeps it, and adds up what it cost. Secrets in it are blanked first."""
+    """Hears what an agent writes: shows it, keeps it, and adds up what it cost."""
 
     context: Context
     reader: Reader
-    secrets: list[str]
     shown: int = 0
     calls: int = 0
+    running: dict[str, tuple[dict[str, str], float]] = field(default_factory=dict)
+    """Tool calls that have not been said to have ended: what was told of each, and when it began."""
     kept: _Kept = field(default_factory=lambda: _Kept())
     errors: deque[str] = field(default_factory=lambda: deque(maxlen=4))
 
     def hear(self, source: str, line: str) -> None:
         line = showable(line)
-        for secret in self.secrets:
-            line = line.replace(secret, MARKER)
         self.kept.add(line)
         if source == "errors":
             self.errors.append(line)
@@ -161,7 +163,13 @@ class _Talk:
         if self.calls > TOLD_CALLS:
             return None
         if isinstance(piece, Call):
-            self.context.log(f"Tool: {piece.name[:100]}", tool=piece.name[:100], call=piece.id[:100], arguments=_cut(piece.arguments))
+            told = {"id": piece.id[:100], "tool": piece.name[:100], "arguments": _cut(piece.arguments, CUT_ARGUMENTS)}
+            self.running[piece.id] = (told, time.monotonic())
+            self.context.emit("tool_call_started", {**told, "loop_num": self.context.loop_num})
+        elif piece.id in self.running:
+            told, began = self.running.pop(piece.id)
+            done = {"result": _cut(piece.result, CUT_RESULT), "status": "done", "ms": round((time.monotonic() - began) * 1000)}
+            self.context.emit("tool_call_completed", {**told, **done, "loop_num": self.context.loop_num})
         return None
 
     def _show(self, text: str) -> None:
@@ -186,9 +194,9 @@ class _Talk:
             self.context.log(words, what="usage", loop_num=self.context.loop_num, **told)
 
 
-def _cut(arguments: Any) -> str:
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return text if len(text) <= CUT_ARGUMENTS else f"{text[:CUT_ARGUMENTS]}…"
+def _cut(value: Any, longest: int) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 class _Kept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from runs.workflows.base import Context, Workspace
+from runs.workflows.base import Context, StepFailed, Workspace
 from runs.workflows.tidy_report import Numbers, cut_patch, read_numstat
 from runs.workflows.tidy_tools import changed_paths, showable
 
@@ -30,10 +30,11 @@ class Changes:
         return {"Commits": len(self.commits), "Files": self.numbers["files"], "Lines": lines, "Branch": self.branch}
 
 
-def commit(context: Context, start: str, *, subject: str) -> Changes:
+def commit(context: Context, start: str, *, subject: str, secrets: Sequence[str] = ()) -> Changes:
     """Commit all that was changed since `start`, and put the order's branch there, whatever became of branches meanwhile.
 
     Commits that the agent itself made upon `start` stay; where it left `start`'s history, its changes become one commit upon `start`.
+    Raises StepFailed(code="secret_in_change") where one of `secrets` stands in what was changed: it would be pushed.
     """
     workspace = context.workspace
     _settle(context, start)
@@ -41,6 +42,9 @@ def commit(context: Context, start: str, *, subject: str) -> Changes:
     left_out = [path for path in changed if path.endswith("/")]
     words = " ".join(showable(subject).split())[:72] or "Work"
     workspace.commit(f"{words}\n\nMade for the work order {context.order.id}, step {context.step}.\n", sorted(set(changed) - set(left_out)))
+    if any(secret in workspace.git("log", "-p", *PLAINLY, "--text", f"{start}..HEAD") for secret in secrets):
+        words = "The agent wrote a credential that it was given into the repository, so its changes were not kept."
+        raise StepFailed(words, code="secret_in_change")
     return since_base(context, start, left_out=left_out)
 
 
