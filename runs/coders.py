@@ -61,10 +61,10 @@ def check_programs(function: str, config: Mapping[str, Any]) -> None:
     for field in ("command", "read_command"):
         program = str(next(iter(config.get(field, ())), ""))
         if program and program not in allowed and "*" not in allowed:
-            raise ConfigInvalid(field, f"{program!r} is not among the programs that operators allow (WAYSTATION_COMMANDS).")
+            raise command_config.invalid(field, f"{program!r} is not among the programs that operators allow (WAYSTATION_COMMANDS).")
     if refused := sorted(set(config.get("environment", ())) - set(settings.WAYSTATION_COMMAND_ENVIRONMENT)):
         words = f"{', '.join(refused)}: not among the variables that operators allow (WAYSTATION_COMMAND_ENVIRONMENT)."
-        raise ConfigInvalid("environment", words)
+        raise command_config.invalid("environment", words)
 
 
 def configured() -> dict[str, Any]:

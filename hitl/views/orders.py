@@ -17,7 +17,7 @@ from checkpoints import ids, store
 from hitl import policy, services, sight, undoing
 from hitl.forms import WorkOrderForm
 from hitl.models import Via
-from hitl.views import family
+from hitl.views import artifacts, family
 from hitl.views.common import person
 from runs import services as runs
 from runs.coders import NoCoder
@@ -105,6 +105,7 @@ def page_of(order: WorkOrder, *, by: User, wanted: str = "", **answer: Any) -> d
     return {
         "order": order,
         "guest": guest,
+        "artifacts": [] if guest else artifacts.of(order.thread_id, below),
         **family.card_of(pauses, wanted, by=by, guest=guest, **answer),
         **family.rerunning_of(run, below, pauses),
         **family.story_of(order.thread_id),

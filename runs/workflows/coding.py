@@ -72,10 +72,10 @@ def _checked(function: str) -> Any:
     def check(config: Mapping[str, Any]) -> None:
         prompt = config.get("prompt", "")
         if not isinstance(prompt, str) or not isinstance(config.get("focus", ""), str):
-            raise ConfigInvalid("prompt", "Words, with {{…}} where the order's belong.")
+            raise command_config.invalid("prompt", "Words, with {{…}} where the order's belong.")
         command_config.check_prompt("prompt", prompt, more=MORE[function])
         if config.get("merge", "sections") not in ("sections", "agent"):
-            raise ConfigInvalid("merge", '"sections" (one below the other) or "agent" (one more agent makes one plan of them).')
+            raise command_config.invalid("merge", '"sections" (one below the other) or "agent" (one more agent makes one plan of them).')
         executor = {key: value for key, value in config.items() if key not in {"prompt", "executor", *OWN.get(function, ())}}
         if "executor" in config or executor:
             _check_executor(config.get("executor", "command"), executor)
@@ -85,7 +85,7 @@ def _checked(function: str) -> Any:
 
 def _check_executor(name: Any, config: Mapping[str, Any]) -> None:
     if name != "command":
-        raise ConfigInvalid("executor", '"command".')
+        raise command_config.invalid("executor", '"command".')
     command_config.check(config)
 
 

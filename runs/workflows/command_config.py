@@ -61,10 +61,15 @@ SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "busybox", 
 DEFAULT_PROMPT = "{{request}}"
 
 
+def invalid(field: str, text: str) -> ConfigInvalid:
+    """What is wrong with one part of a configuration."""
+    return ConfigInvalid({field: [text]})
+
+
 def check(config: Mapping[str, Any]) -> None:
     """Raise ConfigInvalid, with a sentence for who wrote it."""
     for error in Draft202012Validator(SCHEMA).iter_errors(dict(config)):
-        raise ConfigInvalid(".".join(str(part) for part in error.absolute_path), error.message[:300])
+        raise invalid(".".join(str(part) for part in error.absolute_path), error.message[:300])
     for field in ("command", "read_command"):
         if field in config:
             check_arguments(field, config[field], stdin=config.get("stdin", False))
@@ -75,21 +80,21 @@ def check_prompt(field: str, template: str, *, more: Sequence[str] = ()) -> None
     """Raise ConfigInvalid where a template of words names what there is not."""
     if names := prompts.unknown(template, more=more):
         wrong, known = (", ".join(f"{{{{{name}}}}}" for name in some) for some in (names, (*prompts.FIXED, *more, "input.…", "state.…")))
-        raise ConfigInvalid(field, f"{wrong}: nothing stands for that. There are {known}.")
+        raise invalid(field, f"{wrong}: nothing stands for that. There are {known}.")
 
 
 def check_arguments(field: str, arguments: Sequence[str], *, stdin: bool) -> None:
     program, *rest = arguments
     if not program.strip() or PLACEHOLDER.search(program) or "\0" in "".join(arguments):
-        raise ConfigInvalid(field, "The first argument is the program itself: a name or a path, without placeholders.")
+        raise invalid(field, "The first argument is the program itself: a name or a path, without placeholders.")
     if PurePath(program).name in SHELLS:
-        raise ConfigInvalid(field, f"{program} is a shell, and words of others would become its commands. Name the program itself.")
+        raise invalid(field, f"{program} is a shell, and words of others would become its commands. Name the program itself.")
     used = {name for argument in rest for name in PLACEHOLDER.findall(argument)}
     if unknown := sorted(used - set(PLACEHOLDERS)):
         words, known = (", ".join(f"{{{name}}}" for name in names) for names in (unknown, PLACEHOLDERS))
-        raise ConfigInvalid(field, f"{words}: no placeholder. There are {known}; no shell expands others.")
+        raise invalid(field, f"{words}: no placeholder. There are {known}; no shell expands others.")
     if not stdin and not used & {"prompt", "prompt_file"}:
-        raise ConfigInvalid(field, 'The program would not be told what to do: use {prompt}, {prompt_file}, or "stdin": true.')
+        raise invalid(field, 'The program would not be told what to do: use {prompt}, {prompt_file}, or "stdin": true.')
 
 
 def rules_of(config: Mapping[str, Any]) -> Sequence[Rule]:
