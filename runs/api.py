@@ -115,10 +115,12 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
     def get_github_pull_request_url(self, order: WorkOrder) -> str | None:
         return order.outputs.get("github_pull_request_url")
 
-    @extend_schema_field({
-        "type": "object",
-        "properties": {"input_tokens": {"type": "integer"}, "output_tokens": {"type": "integer"}, "cost": {"type": "number"}},
-    })
+    @extend_schema_field(
+        {
+            "type": "object",
+            "properties": {"input_tokens": {"type": "integer"}, "output_tokens": {"type": "integer"}, "cost": {"type": "number"}},
+        }
+    )
     def get_usage(self, order: WorkOrder) -> dict[str, float]:
         return {name: order.outputs.get(name, 0) for name in ("input_tokens", "output_tokens", "cost")}
 

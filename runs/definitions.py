@@ -10,6 +10,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
 
 from checkpoints import codec, redaction
+from runs import agents as agents  # registers the agent step
 from runs import coders, policies
 from runs import workflows as workflows  # registers the step functions
 from runs.frequency import Frequency
@@ -88,7 +89,7 @@ def edit_step_template(
         function: a registered step function; `flow.sub_steps` where it is left empty and there are sub-steps.
         sub_steps: as a template's steps; they run as child runs (see `runs.workflows.flow`).
     Raises:
-        TemplateInvalid: no such function, a configuration that it cannot work with, or sub-steps that cannot be frozen.
+        TemplateInvalid: no such function, a configuration that it cannot use, or sub-steps that cannot be frozen.
     """
     function = function or (SUB_STEPS if sub_steps else "")
     values = {"title": title, "function": function, "config": dict(config or {}), "sub_steps": [dict(one) for one in sub_steps]}
@@ -97,7 +98,11 @@ def edit_step_template(
         find(function)
     except UnknownStep as error:
         raise TemplateInvalid({"function": [str(error)]}) from error
-    _check_config(function, values["config"])
+    try:
+        check_config(function, values["config"])
+        coders.check_programs(function, values["config"])
+    except ConfigInvalid as error:
+        raise TemplateInvalid({f"config.{place}" if place else "config": texts for place, texts in error.errors.items()}) from error
     if sub_steps:
         freeze_steps(values["sub_steps"], inside=(slug,))
     last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
@@ -108,14 +113,6 @@ def edit_step_template(
             return StepTemplate.objects.create(slug=slug, version=last.version + 1 if last else 1, **values)
     except IntegrityError as error:  # step_template_version_once
         raise TemplateInvalid({"version": [SAVED_MEANWHILE]}) from error
-
-
-def _check_config(function: str, config: Mapping[str, Any]) -> None:
-    try:
-        check_config(function, config)
-        coders.check_programs(function, config)
-    except ConfigInvalid as error:
-        raise TemplateInvalid({f"config.{error.field}".rstrip("."): [str(error)]}) from error
 
 
 def current_step_template(slug: str) -> StepTemplate:

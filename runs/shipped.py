@@ -2,68 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from runs import definitions
+from runs.agents import chat
 from runs.models import StepTemplate, Template
-from runs.workflows import booking, coding, repo_tidy
+from runs.workflows import booking, coding_templates, repo_tidy
 
 STEP_TEMPLATES = {
     "tidy-planning": ("Planning", "repo_tidy.plan"),
     "tidy-execute": ("Execute", "repo_tidy.execute"),
     "tidy-review": ("Review", "repo_tidy.review"),
     "tidy-deliver": ("Deliver", "repo_tidy.deliver"),
-    "simple-planning": ("Planning", "coding.plan"),
-    "planner-design": ("Plan the design", "coding.plan"),
-    "planner-risks": ("Plan against the risks", "coding.plan"),
-    "multi-agent-planning": ("Planning", "coding.plan_together"),
-    "simple-execute": ("Execute", "coding.execute"),
-    "standard-execute": ("Execute", "coding.execute"),
-    "standard-review": ("Review", "coding.review"),
-    "coding-deliver": ("Deliver", "coding.deliver"),
     "booking-extract": ("Extract", "booking.extract"),
     "booking-validate": ("Validate", "booking.validate"),
     "booking-enrich": ("Enrich", "booking.enrich"),
     "booking-decide": ("Decide", "booking.decide"),
     "booking-post": ("Post", "booking.post"),
+    "chat-agent": ("Agent", "agent"),
+    **coding_templates.STEP_TEMPLATES,
 }
-
-CONFIGS: dict[str, dict[str, Any]] = {
-    "planner-design": {"focus": "The design: the smallest change that does it well, and where it belongs in what there is."},
-    "planner-risks": {"focus": "What could break, for whom, and how each of that is tested before it does."},
-}
-SUB_STEPS: dict[str, list[dict[str, Any]]] = {
-    "multi-agent-planning": [
-        {"step_type": "planning", "name": "design", "step_template_slug": "planner-design", "queue": "agents"},
-        {"step_type": "planning", "name": "risks", "step_template_slug": "planner-risks", "queue": "agents"},
-    ],
-}
-CODING: list[dict[str, Any]] = [
-    {
-        "step_type": "planning",
-        "step_template_slug": "multi-agent-planning",
-        "pause_after": True,
-        "pause_phase": "awaiting_plan_approval",
-        "queue": "agents",
-    },
-    {
-        "step_type": "execute",
-        "step_template_slug": "standard-execute",
-        "pause_after": True,
-        "pause_phase": "awaiting_implementation_review",
-        "choices": [{"name": "skip_review", "label": "Approve and skip review", "to": "deliver"}],
-        "queue": "agents",
-    },
-    {
-        "step_type": "review",
-        "step_template_slug": "standard-review",
-        "pause_after": True,
-        "pause_phase": "awaiting_review_decision",
-        "revise_to": "execute",
-        "queue": "agents",
-    },
-    {"step_type": "deliver", "step_template_slug": "coding-deliver", "retry": {"attempts": 5, "base": 5, "errors": ["push_rejected"]}},
-]
+CONFIGS: Mapping[str, Mapping[str, Any]] = {"chat-agent": chat.CONFIG, **coding_templates.CONFIGS}
+"""Configurations of step templates at their first version; the next ones are the operators' own."""
 
 PAUSING: list[dict[str, Any]] = [
     {"step_type": "planning", "step_template_slug": "tidy-planning", "pause_after": True, "pause_phase": "awaiting_plan_approval"},
@@ -100,25 +61,6 @@ TEMPLATES: dict[str, dict[str, Any]] = {
         ],
         "input_schema": repo_tidy.INPUT_SCHEMA,
     },
-    "advanced-dev-workflow": {
-        "title": "Change a repository, with review",
-        "description": "Two agents plan apart from each other, one makes the change, one reviews it; you approve each. "
-        "Needs a language model or a command line agent.",
-        "steps": CODING,
-        "input_schema": coding.INPUT_SCHEMA,
-        "reducers": coding.REDUCERS,
-    },
-    "quick-fix-workflow": {
-        "title": "Change a repository, without pauses",
-        "description": "One agent plans, one makes the change, and nobody is asked. Needs a language model or a command line agent.",
-        "steps": [
-            {"step_type": "planning", "step_template_slug": "simple-planning", "queue": "agents"},
-            {"step_type": "execute", "step_template_slug": "simple-execute", "queue": "agents"},
-            CODING[-1],
-        ],
-        "input_schema": coding.INPUT_SCHEMA,
-        "reducers": coding.REDUCERS,
-    },
     "smart-booking": {
         "title": "Book an invoice",
         "description": "Reads an EN 16931 e-invoice, checks it, and books it by itself when it is sure. "
@@ -134,6 +76,8 @@ TEMPLATES: dict[str, dict[str, Any]] = {
         "input_schema": booking.INPUT_SCHEMA,
         "needs_repository": False,
     },
+    "chat-agent": chat.TEMPLATE,
+    **coding_templates.TEMPLATES,
 }
 
 
@@ -142,7 +86,7 @@ def load() -> list[Template]:
     for slug, (title, function) in STEP_TEMPLATES.items():
         last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
         if last is None or last.function != function:  # else its title and configuration are the operator's
-            sub_steps = SUB_STEPS.get(slug, [])
+            sub_steps = coding_templates.SUB_STEPS.get(slug, [])
             definitions.edit_step_template(slug, title=title, function=function, config=CONFIGS.get(slug, {}), sub_steps=sub_steps)
     return [_load(slug, fields) for slug, fields in TEMPLATES.items()]
 

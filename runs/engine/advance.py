@@ -12,6 +12,7 @@ from typing import Any
 
 from checkpoints import codec, reducers, store
 from checkpoints.prepared import Prepared
+from runs import agents as agents  # registers the agent step
 from runs import workflows as workflows  # registers the step functions
 from runs.engine import budget, children, context, interruptions, lease, questions, record, timed
 from runs.engine.context import Held

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -118,6 +118,11 @@ class Held:
             if threading.get_ident() != self.thread_ident:
                 connection.close()
 
+    def recorded(self, keys: Collection[str]) -> dict[str, Any]:
+        """Those of these keys that `once` has recorded for this execution, each with its result."""
+        with self._own_connection():
+            return {memo.key: _result(memo) for memo in Memo.objects.filter(scope=self.key, key__in=keys)}
+
     def _recorded(self, key: str, function: Callable[[], Any], tell: Callable[[Any], Told] | None, flush: Callable[[], None]) -> Any:
         found = Memo.objects.filter(scope=self.key, key=key).first()
         if found is not None:
@@ -160,7 +165,7 @@ class Held:
 
     def write_event(self, kind: EventKind, data: Mapping[str, Any]) -> None:
         """An event in its own small commit. Raises Stopped where the run is not ours."""
-        with transaction.atomic(durable=True):
+        with self._own_connection(), transaction.atomic(durable=True):
             self._append(kind, data)
             self._require()  # after the append, which waits for whoever is ending the run just now
 
@@ -224,6 +229,7 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             emit=emit,
             keep=partial(held.keep, step=step["name"], loop=number),
             once=partial(held.once, flush=flush),
+            recorded=held.recorded,
             check=held.check,
             workspace=workspace,
             shared=Path(settings.WAYSTATION_SHARED),
@@ -252,7 +258,8 @@ def _limits() -> Limits:
 def order_of(run: Run, order: WorkOrder | None) -> Order:
     """What a step is told of its order, or of the thread it works on where there is none."""
     if order is None:
-        return Order(id=run.thread.shown_id, title=run.thread.title, request="", input=run.input, repository_url="", branch="")
+        thread, by = run.thread, run.started_by_id
+        return Order(id=thread.shown_id, title=thread.title, request="", input=run.input, repository_url="", branch="", user_id=by)
     return Order(
         id=order.shown_id,
         title=order.title,
@@ -261,6 +268,7 @@ def order_of(run: Run, order: WorkOrder | None) -> Order:
         repository_url=order.repository_url,
         branch=order.branch if run.parent_id is None else f"{order.branch}-{run.shown_id}",
         check_command=tuple(order.check_command),
+        user_id=run.started_by_id,
         author=order.author,
     )
 

@@ -53,7 +53,9 @@ def after_step(
         node_id=step if ran else head.node_id,
         next_step=next_step,
         loop_num=number,
-        completed_nodes=sequence.completed(held.steps, next_step or sequence.following(held.steps, step)) if ran else head.completed_nodes,
+        completed_nodes=sequence.completed(held.steps, step if midway else next_step or sequence.following(held.steps, step))
+        if ran
+        else head.completed_nodes,
         total_nodes=len(held.steps),
         metadata={
             **kept,
@@ -174,7 +176,7 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint, opening: dict[str
         known=dict(outcome.known),
         bare=[*outcome.bare, *([sequence.APPROVE] if wanted else [])],
         calls=wanted,
-        revision=(_asked_before(held, outcome.phase) or 0) + 1,
+        revision=1 if outcome.midway else (_asked_before(held, outcome.phase) or 0) + 1,  # nothing was sent back
         max_revisions=outcome.max_revisions,
         panel_id=panels.keep(opening["review"]),
         **opening,

@@ -5,7 +5,7 @@ Nothing here knows Django, Celery or Channels: a step can be called in a test, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -192,6 +192,8 @@ class Order:
     """`waystation/<id>`; a child run works on a branch of its own, `waystation/<id>-<run id>`."""
     check_command: Sequence[str] = ()
     """The repository's own check, an argument list that an operator wrote; empty when there is none."""
+    user_id: int | None = None
+    """Who asked for this run."""
     author: str = "Waystation <waystation@localhost>"
     """Git author and committer of the run's commits, `Name <mail>`."""
 
@@ -327,6 +329,8 @@ class Context:
     check: Callable[[], None]
     """Raise `Stopped` when the run was cancelled or taken over. Call it between pieces of long work."""
     workspace: Workspace
+    recorded: Callable[[Collection[str]], Mapping[str, Any]] = lambda keys: {}
+    """Those of these keys that `once` has recorded for this execution, each with its result."""
     stream: Callable[[str], None] = lambda text: None
     """Say something while the step works, token by token: seen live, gathered for up to 50 ms, kept with the log, in no checkpoint."""
     keep: Callable[[str, str], None] = lambda name, text: None
@@ -356,36 +360,35 @@ class Context:
 
 Step = Callable[[State, Context], Outcome]
 
-CheckConfig = Callable[[Mapping[str, Any]], None]
-"""Raises ConfigInvalid."""
-
 _STEPS: dict[str, Step] = {}
-_CHECKS: dict[str, CheckConfig] = {}
+_CHECKS: dict[str, Callable[[Mapping[str, Any]], None]] = {}
 
 
 class ConfigInvalid(Exception):
-    """A step template's configuration does not say what its step function needs. `field` names the part."""
+    """A step template's configuration cannot be used. `errors` maps each place in it to sentences."""
 
-    def __init__(self, field: str, text: str) -> None:
-        super().__init__(text)
-        self.field = field
+    code = "config_invalid"
+
+    def __init__(self, errors: Mapping[str, list[str]]) -> None:
+        super().__init__(" ".join(f"{place}: {text}" for place, texts in errors.items() for text in texts))
+        self.errors = dict(errors)
 
 
 class UnknownStep(Exception):
     """A template names a step function that this code does not have."""
 
 
-def step(name: str, *, check: CheckConfig | None = None) -> Callable[[Step], Step]:
+def step(name: str, *, check: Callable[[Mapping[str, Any]], None] | None = None) -> Callable[[Step], Step]:
     """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`.
 
-    `check` is asked about the configuration of each step template of that function when it is saved.
+    `check` looks at a step template's configuration when it is saved, and raises ConfigInvalid.
     """
 
     def register(function: Step) -> Step:
-        if check is not None:
-            _CHECKS[name] = check
         if _STEPS.setdefault(name, function) is not function:
             raise ValueError(f"two step functions are called {name!r}")
+        if check is not None:
+            _CHECKS[name] = check
         return function
 
     return register
@@ -399,6 +402,6 @@ def find(name: str) -> Step:
 
 
 def check_config(name: str, config: Mapping[str, Any]) -> None:
-    """Raise ConfigInvalid where the step function of that name cannot work with this configuration."""
-    if (check := _CHECKS.get(name)) is not None:
-        check(config)
+    """Raise ConfigInvalid where that step function could not use this configuration."""
+    if name in _CHECKS:
+        _CHECKS[name](config)

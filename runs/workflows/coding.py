@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from runs.workflows import command_config, prompts, tree
-from runs.workflows.base import Child, Commit, ConfigInvalid, Context, Done, Gather, Go, Outcome, Report, State, StepFailed, effect, step
+from runs.workflows.base import Child, Commit, Context, Done, Gather, Go, Outcome, Report, State, StepFailed, effect, step
 from runs.workflows.coding_prompts import EXECUTE, MERGE, PLAN, REVIEW
 from runs.workflows.command import Ran, run_agent, secrets_of
 from runs.workflows.tidy_plan import code, quoted
