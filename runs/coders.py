@@ -14,14 +14,23 @@ from typing import Any
 
 from django.conf import settings
 
+from runs.agents.config import SCRIPTED
 from runs.workflows import command_config
 from runs.workflows.base import ConfigInvalid
 from runs.workflows.cli_presets import PRESETS
-from runs.workflows.coding import NO_CODER
+from runs.workflows.executors import AGENT, COMMAND, NO_CODER
 from runs.workflows.sequence import FrozenStep
 
 CODING = frozenset({"coding.plan", "coding.plan_together", "coding.execute", "coding.review"})
 """Step functions that hand their work to an agent."""
+
+
+READING: dict[str, Any] = {"tools": ["list_files", "read_file", "search_files"], "max_loops": 30}
+"""What an agent of ours may do where it is to change nothing."""
+WRITING: dict[str, Any] = {
+    "tools": [*READING["tools"], "write_file", "patch_file", "delete_file", "run_check"],
+    "max_loops": 60,
+}
 
 
 class NoCoder(Exception):
@@ -35,9 +44,12 @@ def completed(function: str, config: Mapping[str, Any]) -> dict[str, Any]:
     if not _needs_one(function, config):
         return dict(config)
     if "command" in config:
-        return {"executor": "command", **config}
+        return {"executor": COMMAND, **config}
     try:
-        return {**configured(), **config}
+        found = configured()
+        if found["executor"] == AGENT:
+            found = {**found, **(WRITING if function == "coding.execute" else READING)}
+        return {**found, **config}
     except NoCoder:  # said when an order is made (`require`); a template can be saved all the same
         return dict(config)
 
@@ -70,7 +82,11 @@ def check_programs(function: str, config: Mapping[str, Any]) -> None:
 def configured() -> dict[str, Any]:
     """The executor and its configuration that settings name. Raises NoCoder, with what to set."""
     if settings.WAYSTATION_CODER:
-        return {"executor": "command", **_read(settings.WAYSTATION_CODER)}
+        return {"executor": COMMAND, **_read(settings.WAYSTATION_CODER)}
+    model = settings.WAYSTATION_MODEL
+    if model.model != SCRIPTED:
+        named = {"model": model.model, "base_url": model.base_url, "credential": model.credential}
+        return {"executor": AGENT, **{name: value for name, value in named.items() if value}}
     raise NoCoder(NO_CODER)
 
 

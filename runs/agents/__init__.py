@@ -4,4 +4,5 @@ Importing this package registers the step `agent` and the tools that come with W
 """
 
 from runs.agents import builtin as builtin
+from runs.agents import files as files
 from runs.agents import step as step

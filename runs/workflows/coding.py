@@ -7,12 +7,15 @@ nothing: what the agent changed all the same is put back. What an agent says is 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, TypedDict
 
-from runs.workflows import command_config, prompts, tree
+from runs.workflows import command_config, executors, tree
 from runs.workflows.base import Child, Commit, Context, Done, Gather, Go, Outcome, Report, State, StepFailed, effect, step
 from runs.workflows.coding_prompts import EXECUTE, MERGE, PLAN, REVIEW
-from runs.workflows.command import Ran, run_agent, secrets_of
+from runs.workflows.command import Ran
+from runs.workflows.executors import Job, Worked
 from runs.workflows.tidy_plan import code, quoted
 from runs.workflows.tidy_tools import last_lines, showable
 
@@ -45,6 +48,7 @@ class CodingState(TypedDict, total=False):
     plans: dict[str, dict[str, Any]]  # by planner: what it changed in its state, `plan` among it
     said: str  # what the agent says of the change that it made
     review: str  # Markdown: the last review
+    checking: dict[str, Any] | None  # what the check said, for the next loop of an agent that reviews in several
     checked: int | None  # exit code of the repository's check in the last review; None where there is none, or it did not end
     input_tokens: int  # of all agents of this order
     output_tokens: int
@@ -55,15 +59,15 @@ class CodingState(TypedDict, total=False):
     pushed: bool  # delivered: the branch is on the origin
 
 
-MORE = {
+MORE: dict[str, list[str]] = {
     "coding.plan": ["focus"],
     "coding.plan_together": ["plans"],
     "coding.execute": ["plan"],
     "coding.review": ["plan", "check", "patch"],
 }
 """What their prompts may name beside what all prompts may."""
-OWN = {"coding.plan": {"focus"}, "coding.plan_together": {"merge"}}
-"""Configuration that a step has beside its executor's."""
+ONLY = {"focus": "coding.plan", "merge": "coding.plan_together"}
+"""Configuration of one step alone."""
 
 
 def _checked(function: str) -> Any:
@@ -76,26 +80,22 @@ def _checked(function: str) -> Any:
         command_config.check_prompt("prompt", prompt, more=MORE[function])
         if config.get("merge", "sections") not in ("sections", "agent"):
             raise command_config.invalid("merge", '"sections" (one below the other) or "agent" (one more agent makes one plan of them).')
-        executor = {key: value for key, value in config.items() if key not in {"prompt", "executor", *OWN.get(function, ())}}
-        if "executor" in config or executor:
-            _check_executor(config.get("executor", "command"), executor)
+        if foreign := sorted(name for name, owner in ONLY.items() if name in config and owner != function):
+            raise command_config.invalid(foreign[0], f"Only {ONLY[foreign[0]]} has this.")
+        executors.check(config)
 
     return check
-
-
-def _check_executor(name: Any, config: Mapping[str, Any]) -> None:
-    if name != "command":
-        raise command_config.invalid("executor", '"command".')
-    command_config.check(config)
 
 
 @step("coding.plan", check=_checked("coding.plan"))
 def plan(state: State, context: Context) -> Outcome:
     """One agent plans."""
     _need_words(context)
-    ran = _read_only(state, context, PLAN, {"focus": context.config.get("focus", "")})
-    context.log("A plan was made", characters=len(ran.answer))
-    return _planned(context, ran.answer, ran.usage, ran.facts, context.workspace.snapshot())
+    job = Job(usual=PLAN, more={"focus": context.config.get("focus", "")}, reading=True)
+    worked = executors.work(state, context, job)
+    if not isinstance(worked, Worked):
+        return worked
+    return _planned(context, worked.ran, update=worked.update, commit=context.workspace.snapshot())
 
 
 @step("coding.plan_together", check=_checked("coding.plan_together"))
@@ -113,26 +113,33 @@ def plan_together(state: State, context: Context) -> Outcome:
         return Gather(children=children, update={"gathering": True}, to=context.step, into="plans", commit=context.workspace.snapshot())
     plans = {name: str(changes.get("plan", "")) for name, changes in state["plans"].items()}
     used = {key: sum(changes.get(key, 0) for changes in state["plans"].values()) for key in REDUCERS}
-    facts = {"Planners": len(plans)}
-    if context.config.get("merge", "sections") == "agent":
-        ran = _read_only(state, context, MERGE, {"plans": _side_by_side(plans)})
-        used = {key: used[key] + ran.usage.get(key, 0) for key in REDUCERS}
-        content = ran.answer
-    else:
+    if context.config.get("merge", "sections") == "sections":
         content = f"# {len(plans)} plans, made apart from each other\n\n{_side_by_side(plans)}"
-    return _planned(context, content, used, facts | Ran(answer="", usage=used).facts)
+        return _planned(context, Ran(answer=content, usage=used), facts={"Planners": len(plans)})
+    worked = executors.work(state, context, Job(usual=MERGE, more={"plans": _side_by_side(plans)}, reading=True))
+    if not isinstance(worked, Worked):
+        return worked
+    ran = Ran(answer=worked.ran.answer, usage={key: used[key] + worked.ran.usage.get(key, 0) for key in REDUCERS})
+    return _planned(context, ran, update=worked.update, facts={"Planners": len(plans)})
 
 
 def _side_by_side(plans: Mapping[str, str]) -> str:
     return "\n\n".join(f"## {name}\n\n{text}" for name, text in plans.items())
 
 
-def _planned(context: Context, text: str, usage: Mapping[str, float], facts: Mapping[str, str | int], commit: Commit | None = None) -> Go:
-    if not text:
+def _planned(
+    context: Context,
+    ran: Ran,
+    *,
+    update: Mapping[str, Any] = MappingProxyType({}),
+    facts: Mapping[str, str | int] = MappingProxyType({}),
+    commit: Commit | None = None,
+) -> Go:
+    if not ran.answer:
         raise StepFailed("The agent ended without a word, so there is no plan. What it wrote is kept with this order.", code="agent_silent")
-    update = {"plan": text, "planned_by": context.step, "gathering": False, "plans": {}, "review": "", **usage}
-    report = Report(content=text, facts=facts, material=text)
-    return Go(update=update, report=report, commit=commit)
+    made = {"plan": ran.answer, "planned_by": context.step, "gathering": False, "plans": {}, "review": ""}
+    report = Report(content=ran.answer, facts={**facts, **ran.facts}, material=ran.answer)
+    return Go(update={**update, **made, **ran.usage}, report=report, commit=commit)
 
 
 def _need_words(context: Context) -> None:
@@ -148,15 +155,18 @@ def execute(state: State, context: Context) -> Outcome:
     workspace = context.workspace
     workspace.restore()
     start = workspace.head()
-    ran = _ran(state, context, EXECUTE, {"plan": approved})
-    changes = tree.commit(context, start, subject=context.order.title, secrets=secrets_of(context))
-    context.log(f"{len(changes.commits)} commits, {changes.numbers['files']} files", commit=workspace.head())
-    update = {"said": ran.answer, "git_commit_count": tree.count(workspace), **ran.usage}
+    worked = executors.work(state, context, Job(usual=EXECUTE, more={"plan": approved}, reading=False))
+    if not isinstance(worked, Worked):
+        return worked
+    if worked.committed:
+        changes = tree.since_base(context, workspace.base())
+    else:
+        changes = tree.commit(context, start, subject=context.order.title, secrets=executors.secrets(context))
+    head, ran = workspace.head(), worked.ran
+    context.log(f"{len(changes.commits)} commits, {changes.numbers['files']} files", commit=head)
+    update = {**worked.update, "said": ran.answer, "git_commit_count": tree.count(workspace), **ran.usage}
     report = Report(
-        content=_executed(changes, ran.answer),
-        patch=changes.patch,
-        facts={**changes.facts, **ran.facts},
-        material={"head": workspace.head()},
+        content=_executed(changes, ran.answer), patch=changes.patch, facts={**changes.facts, **ran.facts}, material={"head": head}
     )
     return Go(update=update, report=report, commit=workspace.snapshot())
 
@@ -187,11 +197,16 @@ def review(state: State, context: Context) -> Outcome:
     workspace = context.workspace
     workspace.restore()
     head = workspace.head()
-    exit_code, said = _run_check(context)
+    ran_check = state.get("checking") or {}
+    exit_code, said = (ran_check["exit_code"], ran_check["said"]) if ran_check.get("head") == head else _run_check(context)
     workspace.reset(head)
     changes = tree.since_base(context, workspace.base())
     patch = changes.patch if len(changes.patch) <= PATCH_IN_PROMPT else f"{changes.patch[:PATCH_IN_PROMPT]}\n[cut here; see git diff]"
-    ran = _read_only(state, context, REVIEW, {"plan": _plan_of(state), "check": said, "patch": patch})
+    job = Job(usual=REVIEW, more={"plan": _plan_of(state), "check": said, "patch": patch}, reading=True)
+    worked = executors.work(state, context, job)
+    if not isinstance(worked, Worked):
+        return _remembering(worked, {"checking": {"head": head, "exit_code": exit_code, "said": said}})
+    ran = worked.ran
     found = "\n\n".join(filter(None, ["# Review", _verdict(context, exit_code, said), ran.answer or "The reviewing agent said nothing."]))
     push = effect(
         f"Pushes {context.order.branch} to {context.order.repository_url}.", undo="delete the branch there; no other branch is touched."
@@ -204,11 +219,20 @@ def review(state: State, context: Context) -> Outcome:
         effects=[push] if context.order.input.get("push") else [],
         material={"head": head},
     )
-    return Go(update={"review": found, "checked": exit_code, **ran.usage}, report=report, commit=workspace.snapshot())
+    return Go(
+        update={**worked.update, "review": found, "checked": exit_code, "checking": None, **ran.usage},
+        report=report,
+        commit=workspace.snapshot(),
+    )
 
 
 def _plan_of(state: State) -> str:
     return str(state.get("decided_content", {}).get(state.get("planned_by", ""), state.get("plan", "")))
+
+
+def _remembering(outcome: Outcome, more: Mapping[str, Any]) -> Outcome:
+    """An outcome on the way, with more to know in the next loop."""
+    return replace(outcome, update={**outcome.update, **more})
 
 
 def _run_check(context: Context) -> tuple[int | None, str]:
@@ -254,24 +278,3 @@ def deliver(state: State, context: Context) -> Outcome:
         context.log(f"Pushed {context.order.branch}", commit=head)
     update = {"branch": context.order.branch, "head": head, "git_commit_count": commits, "pushed": push}
     return Done(update=update, commit=workspace.snapshot())
-
-
-def _read_only(state: State, context: Context, usual: str, more: Mapping[str, str]) -> Ran:
-    """Let the agent look at the tree as it is; what it changed is put back."""
-    context.workspace.restore()
-    ran = _ran(state, context, usual, more, reading=True)
-    context.workspace.restore()
-    return ran
-
-
-def _ran(state: State, context: Context, usual: str, more: Mapping[str, str], *, reading: bool = False) -> Ran:
-    config = context.config
-    if config.get("executor") != "command":
-        raise StepFailed(NO_CODER, code="no_coder")
-    return run_agent(context, config, prompts.render(config.get("prompt", usual), state, context, more=more), reading=reading)
-
-
-NO_CODER = (
-    "Nothing here can write code yet. Set WAYSTATION_CODER to a command line agent, or WAYSTATION_MODEL (with WAYSTATION_MODEL_URL for an "
-    "endpoint of your own) to a language model; docs/coding-agents.md says how."
-)

@@ -6,6 +6,8 @@ from typing import Any
 
 from runs.workflows import coding
 
+LOOPS = 500
+"""Of one step in one run, all rounds together: an agent of ours has limits of its own per round."""
 STEP_TEMPLATES = {
     "simple-planning": ("Planning", "coding.plan"),
     "planner-design": ("Plan the design", "coding.plan"),
@@ -22,8 +24,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }
 SUB_STEPS: dict[str, list[dict[str, Any]]] = {
     "multi-agent-planning": [
-        {"step_type": "planning", "name": "design", "step_template_slug": "planner-design", "queue": "agents"},
-        {"step_type": "planning", "name": "risks", "step_template_slug": "planner-risks", "queue": "agents"},
+        {"step_type": "planning", "name": "design", "step_template_slug": "planner-design", "queue": "agents", "max_loops": LOOPS},
+        {"step_type": "planning", "name": "risks", "step_template_slug": "planner-risks", "queue": "agents", "max_loops": LOOPS},
     ],
 }
 PAUSING: list[dict[str, Any]] = [
@@ -33,6 +35,7 @@ PAUSING: list[dict[str, Any]] = [
         "pause_after": True,
         "pause_phase": "awaiting_plan_approval",
         "queue": "agents",
+        "max_loops": LOOPS,
     },
     {
         "step_type": "execute",
@@ -41,6 +44,7 @@ PAUSING: list[dict[str, Any]] = [
         "pause_phase": "awaiting_implementation_review",
         "choices": [{"name": "skip_review", "label": "Approve and skip review", "to": "deliver"}],
         "queue": "agents",
+        "max_loops": LOOPS,
     },
     {
         "step_type": "review",
@@ -49,6 +53,7 @@ PAUSING: list[dict[str, Any]] = [
         "pause_phase": "awaiting_review_decision",
         "revise_to": "execute",
         "queue": "agents",
+        "max_loops": LOOPS,
     },
     {"step_type": "deliver", "step_template_slug": "coding-deliver", "retry": {"attempts": 5, "base": 5, "errors": ["push_rejected"]}},
 ]
@@ -65,8 +70,8 @@ TEMPLATES: dict[str, dict[str, Any]] = {
         "title": "Change a repository, without pauses",
         "description": "One agent plans, one makes the change, and nobody is asked. Needs a language model or a command line agent.",
         "steps": [
-            {"step_type": "planning", "step_template_slug": "simple-planning", "queue": "agents"},
-            {"step_type": "execute", "step_template_slug": "simple-execute", "queue": "agents"},
+            {"step_type": "planning", "step_template_slug": "simple-planning", "queue": "agents", "max_loops": LOOPS},
+            {"step_type": "execute", "step_template_slug": "simple-execute", "queue": "agents", "max_loops": LOOPS},
             PAUSING[-1],
         ],
         "input_schema": coding.INPUT_SCHEMA,
