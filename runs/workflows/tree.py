@@ -65,7 +65,12 @@ def count(workspace: Workspace) -> int:
 
 def _settle(context: Context, start: str) -> None:
     workspace, ref = context.workspace, f"refs/heads/{context.order.branch}"
-    head = workspace.head()
-    lost = workspace.git("rev-list", "--max-count=1", start, f"^{head}").strip()
+    try:
+        head = workspace.head()
+        lost = bool(workspace.git("rev-list", "--max-count=1", start, f"^{head}").strip())
+    except StepFailed as error:
+        if error.code != "git_failed":
+            raise
+        head, lost = start, True  # it is at a branch that has no commit
     workspace.git("update-ref", ref, start if lost else head)
     workspace.git("symbolic-ref", "HEAD", ref)
