@@ -14,6 +14,7 @@ from hitl import services
 from hitl.models import Via
 from runs import coders, definitions
 from runs import services as runs
+from runs.agents.scripted import Wanted
 from runs.engine import streaming
 from runs.engine.advance import advance
 from runs.models import Artifact, Definition, WorkOrder
@@ -216,3 +217,34 @@ def test_a_plan_is_carried_out_as_it_was_approved_with_its_edits_and_no_other(or
     services.fork(approval.pk, by=ana, reason="try", state={**store.load(approval), "plan": "Delete all."})
     order = work(fresh(order))
     assert (order.latest_run.failure_code, started(control)) == ("content_changed", ["execute-1", "plan-1", "plan-2"])
+
+
+def scripted(history, tools):
+    """A model that does a coding step with the tools it is given."""
+    last = history[-1]["parts"]
+    prompt = next(part["content"] for message in history for part in message["parts"] if part["part_kind"] == "user-prompt")
+    if any(part["part_kind"] == "tool-return" for part in last):
+        yield "Done with "
+        yield f"{', '.join(sorted(tools))}."
+    elif "write_file" in tools:
+        yield Wanted("write_file", json.dumps({"path": "greeting.py", "text": "GREETING = 'Hello'\n"}))
+    else:
+        yield f"Plan: {'as asked' if 'Greet { {state.x}}' in prompt else 'lost'}."
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("file_database")
+def test_an_agent_of_ours_does_the_same_with_tools_that_stay_in_the_tree(make_order, repository, monkeypatch):
+    """S4-71, S4-11: each loop is a checkpoint with its commit; who plans gets no tool that writes."""
+    monkeypatch.setattr("runs.agents.scripted.answer", scripted)
+    for slug, function, can in (("simple-planning", "coding.plan", coders.READING), ("simple-execute", "coding.execute", coders.WRITING)):
+        definitions.edit_step_template(slug, title="Step", function=function, config={"executor": "agent", "model": "scripted", **can})
+    order = work(make_order("quick-fix-workflow", title="Add", request="Greet {{state.x}}", repository_url=str(repository)))
+    assert order.status == "completed", order.latest_run.error
+    state = store.load(head_of(order))
+    assert (state["plan"], state["git_commit_count"]) == ("Plan: as asked.", 1)
+    assert state["said"].startswith("Done with") and "write_file" in state["said"]
+    loops = Checkpoint.objects.filter(thread=order.thread_id, node_id="execute").order_by("id").values_list("loop_num", flat=True)
+    assert list(loops) == [1, 2]
+    with_tools = [event.data["tool"] for event in Event.objects.filter(thread=order.thread_id, kind="tool_call_completed")]
+    assert with_tools == ["write_file"]
