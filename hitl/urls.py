@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from hitl.views import artifacts, bulk, checkpoints, decisions, delegations, inbox, links, orders, outbound, pauses, threads
+from hitl.views import artifacts, bulk, checkpoints, decisions, delegations, inbox, links, orders, outbound, pauses, threads, tools
 
 app_name = "hitl"
 urlpatterns = [
@@ -39,6 +39,7 @@ urlpatterns = [
     path("pauses/<pse:pause_id>/patch", pauses.pause_patch, name="pause_patch"),
     path("artifacts/<art:artifact_id>", artifacts.artifact, name="artifact"),
     path("l/<str:token>", links.link, name="link"),
+    path("tools/", tools.tool_list, name="tools"),
     path("deliveries/", outbound.deliveries, name="deliveries"),
     path("deliveries/<dlv:delivery_id>/again", outbound.again, name="delivery_again"),
     path("notifications/", outbound.notifications, name="notifications"),

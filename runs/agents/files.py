@@ -1,7 +1,7 @@
 """Tools on the files of the run's workspace, and on nothing else: list, read, search, write, patch, delete, and the repository's own check.
 
-They work on the tree as the loop found it, so whoever runs a loop begins with `begin`, which puts the workspace back to its checkpoint, and
-ends with `keep`, which commits what they did. Nothing of it leaves the workspace, so none of them asks, unless a template's rules say so.
+They work on the tree that the loop restored before its first call, and that it commits at its end. Nothing of it leaves the workspace, so
+none of them asks, unless a template's rules say so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from runs.agents.approval import Rule
 from runs.agents.confined import PathRefused
 from runs.agents.tools import ToolFailed, ToolUse, quoted, tool
 from runs.workflows import schemas
-from runs.workflows.base import Commit, Context, StepFailed
+from runs.workflows.base import StepFailed
 
 LARGEST = 1_000_000
 """Bytes of a file that is read or written."""
@@ -36,21 +36,6 @@ OUTPUT = 20_000
 PATH = {"type": "string", "minLength": 1, "maxLength": confined.LONGEST_PATH, "description": "from the workspace's top, e.g. src/app.py"}
 FOLDER = {"type": "string", "maxLength": confined.LONGEST_PATH, "description": "a folder from the workspace's top; left out: all"}
 GLOB = {"type": "string", "maxLength": 200, "description": "only paths like this, e.g. *.py or src/*/test_*"}
-
-
-def begin(context: Context) -> None:
-    """Put the workspace to the run's checkpoint: before the first call of a loop."""
-    context.workspace.restore()
-
-
-def keep(context: Context, message: str) -> Commit | None:
-    """Commit all that the calls of a loop changed, ignored files aside; None where they changed nothing."""
-    workspace = context.workspace
-    before = workspace.head()
-    changed = workspace.git("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard")
-    if workspace.commit(message, sorted({path for path in changed.split("\0") if path})) == before:
-        return None
-    return workspace.snapshot()
 
 
 def _object(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
@@ -299,5 +284,5 @@ def _drop(use: ToolUse, paths: set[str]) -> None:
     for path in sorted(paths):
         try:
             confined.remove(_root(use), path)
-        except PathRefused:  # a link, or gone: the next `begin` cleans it up
+        except PathRefused:  # a link, or gone: the next loop cleans it up
             continue

@@ -149,7 +149,8 @@ class Held:
         if now - self.checked_at < CHECK_EVERY:
             return
         self.checked_at = now
-        self._require()
+        with self._own_connection():
+            self._require()
 
     def _require(self) -> None:
         if not Run.objects.held(self.run.pk, self.epoch).exists():

@@ -294,52 +294,30 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def in_loop(desk: Desk, *calls: tuple[str, dict[str, Any]], check: Any = lambda: None) -> list[Any]:
-    """What the calls of one loop give; their work is committed as the loop's end does."""
+    """What the calls of one loop give; their work is not kept."""
     told: list[Any] = []
 
     def loop(state: Any, context: Any) -> Any:
-        files.begin(context)
+        context.workspace.restore()
         for number, (name, arguments) in enumerate(calls):
             told.append(tools.call(tools.find(name), arguments, ToolUse(context=context, call_id=f"c{number}")))
-        desk.commit = files.keep(context, "Loop") or desk.commit
 
     desk.attempt(loop, check=check)
     return told
 
 
-def test_a_loops_work_is_one_commit_that_the_next_loop_begins_with(desk: Desk) -> None:
-    in_loop(
-        desk,
-        ("write_file", {"path": "c/d.txt", "text": "new\n"}),
-        ("patch_file", {"path": "a.txt", "edits": [{"old": "one", "new": "1"}]}),
-        ("delete_file", {"path": "b.txt"}),
-        ("write_file", {"path": "x.log", "text": "ignored"}),
-    )
-    first = desk.commit
-    [listed] = in_loop(desk, ("list_files", {}))
-    assert listed["files"] == [".gitignore", "a.txt", "c/d.txt"] and desk.read("a.txt") == b"1\n"
-    assert desk.commit is first and desk.subjects() == ["Loop"], "a loop that changes nothing commits nothing"
-
-
-def test_work_that_a_crash_left_uncommitted_is_gone_when_the_loop_begins_anew(desk: Desk) -> None:
-    """So a call that is made again finds what it found the first time."""
-    edit = {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]}
-
-    def crashing(state: Any, context: Any) -> Any:
-        files.begin(context)
-        tools.call(tools.find("patch_file"), edit, ToolUse(context=context, call_id="c"))
-        raise Stopped("killed")
-
-    with pytest.raises(Stopped):
-        desk.attempt(crashing)
-    in_loop(desk, ("patch_file", edit))
-    assert desk.read("a.txt") == b"two\n"
+def test_work_of_a_loop_that_crashed_is_gone_when_it_begins_anew(desk: Desk) -> None:
+    """So a call that is made again finds what it found the first time (`Tool.in_workspace`)."""
+    edit = ("patch_file", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
+    for _ in range(2):
+        in_loop(desk, edit, ("write_file", {"path": "c/d.txt", "text": "new\n"}), ("delete_file", {"path": "b.txt"}))
+        assert (desk.read("a.txt"), desk.read("c/d.txt"), (desk.path / "b.txt").exists()) == (b"two\n", b"new\n", False)
 
 
 def test_the_repositorys_own_check_is_run_and_what_it_leaves_behind_is_dropped(desk: Desk) -> None:
     told = in_loop(desk, ("run_check", {}), ("list_files", {}))
     assert told[0] == {"passed": False, "exit_code": 3, "output": "one", "cut": False}
-    assert told[1]["files"] == [".gitignore", "a.txt", "b.txt"] and desk.commit is None
+    assert told[1]["files"] == [".gitignore", "a.txt", "b.txt"]
 
 
 def test_a_check_that_does_not_end_or_cannot_begin_is_told_to_the_model(tmp_path: Path, desk: Desk) -> None:
