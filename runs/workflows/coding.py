@@ -16,7 +16,7 @@ from runs.workflows.base import Child, Commit, Context, Done, Gather, Go, Outcom
 from runs.workflows.coding_prompts import EXECUTE, MERGE, PLAN, REVIEW
 from runs.workflows.command import Ran
 from runs.workflows.executors import Job, Worked
-from runs.workflows.tidy_plan import code, quoted
+from runs.workflows.tidy_plan import code, count, quoted
 from runs.workflows.tidy_tools import last_lines, showable
 
 INPUT_SCHEMA: dict[str, Any] = {
@@ -163,7 +163,7 @@ def execute(state: State, context: Context) -> Outcome:
     else:
         changes = tree.commit(context, start, subject=context.order.title, secrets=executors.secrets(context))
     head, ran = workspace.head(), worked.ran
-    context.log(f"{len(changes.commits)} commits, {changes.numbers['files']} files", commit=head)
+    context.log(f"{count(len(changes.commits), 'commit')}, {count(changes.numbers['files'], 'file')}", commit=head)
     update = {**worked.update, "said": ran.answer, "git_commit_count": tree.count(workspace), **ran.usage}
     report = Report(
         content=_executed(changes, ran.answer), patch=changes.patch, facts={**changes.facts, **ran.facts}, material={"head": head}
@@ -181,7 +181,7 @@ def _approved_plan(state: State, context: Context) -> str:
 
 
 def _executed(changes: tree.Changes, answer: str) -> str:
-    title = f"# {changes.numbers['files']} files changed" if changes.numbers["files"] else "# Nothing was changed"
+    title = f"# {count(changes.numbers['files'], 'file')} changed" if changes.numbers["files"] else "# Nothing was changed"
     parts = [title, answer or "The agent said nothing about it."]
     if changes.commits:
         parts.append("## New commits\n\n" + "\n".join(f"- {code(subject)}" for subject in changes.commits[:50]))

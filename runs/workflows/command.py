@@ -188,7 +188,7 @@ class _Talk:
         """The end of it, however it ended."""
         self.context.keep("output", self.kept.text)
         if usage := self.reader.usage:
-            told = {name: usage.get(name, 0) for name in ("input_tokens", "output_tokens", "cost")}
+            told: dict[str, Any] = {name: usage.get(name, 0) for name in ("input_tokens", "output_tokens", "cost")}
             cost = f", ${told['cost']:.4f}" if told["cost"] else ""
             words = f"{int(told['input_tokens']):,} tokens in, {int(told['output_tokens']):,} out{cost}"
             self.context.log(words, what="usage", loop_num=self.context.loop_num, **told)

@@ -124,7 +124,7 @@ def test_a_quick_fix_runs_to_its_end_without_asking(ordered, control, repository
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
-def test_what_an_agent_was_told_said_and_cost_is_kept_and_told(ordered, control, ana):
+def test_what_an_agent_was_told_said_and_cost_is_kept_and_told(ordered, client, ana, zoe):
     """S0-19, S4-66: live as chunks and lines, and as artifacts; the state holds its answer only."""
     order = ordered("quick-fix-workflow")
     kept = {(one.step, one.name): text_of(one) for one in Artifact.objects.filter(thread=order.thread_id)}
@@ -136,6 +136,17 @@ def test_what_an_agent_was_told_said_and_cost_is_kept_and_told(ordered, control,
     lines = [event.data for event in Event.objects.filter(thread=order.thread_id, kind="log")]
     [usage, _] = [line for line in lines if line.get("what") == "usage"]
     assert (usage["input_tokens"], usage["cost"], usage["step"]) == (1000, 0.0125, "planning")
+    _, artifact = Artifact.objects.filter(thread=order.thread_id, step="execute").order_by("id")
+    client.force_login(ana)
+    page = client.get(f"/work-orders/{order.shown_id}/").content.decode()
+    assert f'href="/artifacts/{artifact.shown_id}"' in page and "2,000 in, 400 out" in page and "$0.0250" in page
+    shown = client.get(f"/artifacts/{artifact.shown_id}")
+    assert (shown["Content-Type"], shown["X-Content-Type-Options"]) == ("text/plain; charset=utf-8", "nosniff")
+    assert shown.content.decode() == kept["execute", "output"]
+    assert client.get(f"/api/v1/artifacts/{artifact.shown_id}").json()["content"] == kept["execute", "output"]
+    client.force_login(zoe)
+    assert client.get(f"/artifacts/{artifact.shown_id}").status_code == 404
+    assert client.get(f"/api/v1/artifacts/{artifact.shown_id}").status_code == 404
     assert "total_cost_usd" not in json.dumps(store.load(head_of(order)), default=dict)
 
 
