@@ -15,6 +15,7 @@ import pytest
 from hitl.markdown import render
 from runs.steps import process
 from runs.workflows.base import Context, Go, StepFailed, Stopped
+from runs.workflows.coding import plan_together
 from runs.workflows.command import command
 from tests.runs.repositories import Desk, failure, git, make_repository
 
@@ -200,3 +201,15 @@ def test_a_program_that_is_not_there_is_named(desk):
     with pytest.raises(StepFailed, match="no-such-agent is not installed"):
         desk.attempt(command)
     assert git(desk.path, "status", "--porcelain") == ""
+
+
+def test_one_more_agent_makes_one_plan_of_several(desk, tmp_path):
+    """S4-5: where the template says so; what it was told holds all of them, and what it changed is put back."""
+    (tmp_path / "control").mkdir()
+    coder = [sys.executable, str(HOSTILE.with_name("coder.py")), str(tmp_path / "control")]
+    desk.config = {"executor": "command", "command": coder, "stdin": True, "output": "claude-code", "merge": "agent"}
+    plans = {name: {"plan": f"The plan of {name}.", "input_tokens": 10, "cost": 0.5} for name in ("design", "risks")}
+    desk.state |= {"gathering": True, "plans": plans}
+    outcome = desk.take(plan_together)
+    assert "## design\n\nThe plan of design." in desk.kept["prompt"] and "The plan of risks." in desk.kept["prompt"]
+    assert (outcome.update["gathering"], outcome.update["input_tokens"], outcome.report.material) == (False, 1020, desk.state["plan"])
