@@ -313,5 +313,6 @@ LOGGING = {
         "celery": {"level": "WARNING"},
         "daphne": {"level": "WARNING"},
         "kombu": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
     },
 }

@@ -92,7 +92,12 @@ def edit_step_template(
         TemplateInvalid: no such function, a configuration that it cannot use, or sub-steps that cannot be frozen.
     """
     function = function or (SUB_STEPS if sub_steps else "")
-    values = {"title": title, "function": function, "config": dict(config or {}), "sub_steps": [dict(one) for one in sub_steps]}
+    values: dict[str, Any] = {
+        "title": title,
+        "function": function,
+        "config": dict(config or {}),
+        "sub_steps": [dict(one) for one in sub_steps],
+    }
     _check_texts(slug, values)
     try:
         find(function)

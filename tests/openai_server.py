@@ -49,7 +49,7 @@ def by_loop(*answers: Answer) -> Script:
     """The n-th answer to the n-th request of a turn, however often that comes; the last one from then on."""
 
     def script(messages: list[dict[str, Any]]) -> Answer:
-        last = max(place for place, message in enumerate(messages) if message["role"] == "user")
+        last: int = max(place for place, message in enumerate(messages) if message["role"] == "user")
         return answers[min(sum(one["role"] == "assistant" for one in messages[last:]), len(answers) - 1)]
 
     return script
@@ -58,7 +58,11 @@ def by_loop(*answers: Answer) -> Script:
 def in_order(*answers: Answer) -> Script:
     """The n-th answer to the n-th request; the last one from then on."""
     left = list(answers)
-    return lambda messages: left.pop(0) if len(left) > 1 else left[0]
+
+    def script(messages: list[dict[str, Any]]) -> Answer:
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return script
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from jsonschema import Draft202012Validator
 
 from runs.agents import approval, tools
 from runs.agents.approval import Rule
+from runs.agents.tools import Tool, UnknownTool, find
 from runs.workflows import schemas
 from runs.workflows.base import ConfigInvalid, StepFailed
 
@@ -88,11 +89,11 @@ class Agent:
     approvals: Sequence[Rule] = ()
 
     @property
-    def registered(self) -> list[tools.Tool]:
+    def registered(self) -> list[Tool]:
         """Its tools, without the one that asks a person. Raises StepFailed for one that this server does not have any more."""
         try:
-            return [tools.find(name) for name in self.tools if name != ASK_HUMAN]
-        except tools.UnknownTool as error:
+            return [find(name) for name in self.tools if name != ASK_HUMAN]
+        except UnknownTool as error:
             raise StepFailed(f"{error} Name another one in the step template, then start again.", code=error.code) from error
 
 
@@ -101,8 +102,8 @@ def check(config: Mapping[str, Any]) -> None:
     _shape(config)
     for name in config.get("tools", []):
         try:
-            _ = name == ASK_HUMAN or tools.find(name)
-        except tools.UnknownTool as error:
+            _ = name == ASK_HUMAN or find(name)
+        except UnknownTool as error:
             raise ConfigInvalid({"tools": [f"{error} Known are {', '.join([*tools.names(), ASK_HUMAN])}."]}) from error
     read(config)
 

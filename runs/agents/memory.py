@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from runs.agents.model import Reply
-from runs.workflows.base import Context, State
+from runs.workflows.base import Context, State, StepFailed
 
 Json = dict[str, Any]
 
@@ -89,19 +89,22 @@ STARTED: Json = {
 
 
 def plus(one: Mapping[str, Any], other: Mapping[str, Any]) -> Usage:
-    total = {name: round(one.get(name, 0) + other.get(name, 0), 8) for name in NOTHING_USED}
-    return total  # type: ignore[return-value]  # just those keys
+    return cast(Usage, {name: round(one.get(name, 0) + other.get(name, 0), 8) for name in NOTHING_USED})
 
 
 def recall(state: State, context: Context, *, prompt: str, max_loops: int) -> AgentCheckpointState:
     """Where the agent stands: in the turn under way, or at the first loop of a new one, which begins with `prompt`."""
     kept = state.get(KEY, {}).get(context.step)
+    if kept is not None and not isinstance(kept, Mapping):
+        words = f"The step {context.step!r} is named like a secret, so what its agent knows is not kept. Give it another name."
+        raise StepFailed(words, code="step_name_secret")
     if kept is None or not state.get(TURNS, {}).get(context.step):
         return _begin(kept or STARTED, context, prompt, max_loops)
-    mind: AgentCheckpointState = {**STARTED, **kept}
+    mind = cast(AgentCheckpointState, dict(kept))
     mind["is_resumed"] = mind["is_resumed"] or bool(mind["tool_cache"] or mind["asked"] or open_calls(mind))
     if mind["call_context"]["metadata"].get("run_id") != context.run_id:  # another run goes on with it: it has limits of its own
-        mind |= {"is_resumed": True, "usage": NOTHING_USED, "loops_before": mind["current_loop"] - 1, "total_loops": max_loops}  # type: ignore[typeddict-item]
+        mind["is_resumed"], mind["usage"], mind["total_loops"] = True, NOTHING_USED, max_loops
+        mind["loops_before"] = mind["current_loop"] - 1
         mind["call_context"] = _call_context(context)
         mind["run_depends"] = _and(mind["run_depends"], context.run_id)
     return mind

@@ -92,7 +92,7 @@ class Desk:
                 config={},
                 order=self.order,
                 log=self.log,
-                once=lambda key, compute: compute(),
+                once=lambda key, compute, tell=None: compute(),
                 check=check,
                 workspace=workspace,
             )

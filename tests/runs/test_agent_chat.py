@@ -1,0 +1,151 @@
+"""`chat-agent` as it ships: over REST and on the page, offline; and what a loop costs, keeps and leaves whole."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from checkpoints import store
+from checkpoints.models import Checkpoint, Event, Thread
+from hitl import invariants
+from hitl import threads as doors
+from hitl.models import Via
+from runs import definitions, threads
+from runs import services as runs
+from runs.models import Run
+from runs.threads import Turn
+from tests import agents
+from tests.conftest import drive, pause_of, state_at_head
+from tests.databases import file_database as file_database
+from tests.openai_server import Answer, by_loop, serving
+from tests.runs.repositories import make_repository
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("templates", "file_database")]
+
+
+@pytest.fixture
+def thread(ana, team):
+    return threads.open_thread(by=ana, team=team)
+
+
+def post(client, thread, text):
+    return client.post(f"/api/v1/threads/{thread.shown_id}/runs", {"template": "chat-agent", "input": {"input": text}}, format="json")
+
+
+def last_run(thread):
+    return agents.go_on(Run.objects.filter(thread=thread).latest("id"))
+
+
+def test_a_chat_over_rest_works_without_a_model(thread, api, ana):
+    """S0-1, 7, 40, 75: it says what it is, uses tools, and goes on with the next message; its runs wait in the queue of agents."""
+    client = api(ana)
+    assert post(client, thread, "hello").status_code == 201
+    assert Run.objects.get(thread=thread).queue == "agents"
+    assert last_run(thread).status == "completed"
+    assert "scripted model" in state_at_head(thread.pk)["output"]
+    post(client, thread, "what time is it, and calculate 6 * 7")
+    assert last_run(thread).status == "completed"
+    assert "42" in state_at_head(thread.pk)["output"]
+    post(client, thread, "fetch https://example.org")
+    run = last_run(thread)
+    assert [call["tool"] for call in agents.asked(run).calls] == ["fetch"]
+    assert post(client, thread, "REJECT").json()["how"] == "answered"
+    assert last_run(thread).status == "cancelled"
+
+
+def test_its_question_is_answered_on_the_page(thread, page, ana):
+    """S0-45..47: in words through the card's form, without JavaScript, or by Approve alone."""
+    for answer, heard in (({"action": "answer", "input": "Only for Europe"}, "Only for Europe"), ({"action": "approve"}, "APPROVE")):
+        threads.invoke(thread.pk, Turn(template="chat-agent", input={"input": "ask me"}), by=ana)
+        pause = agents.asked(last_run(thread))
+        shown = page.get(f"/threads/{thread.shown_id}/").content.decode()
+        assert "Should I include market data?" in shown
+        response = page.post(f"/pauses/{pause.shown_id}/decide", {"revision": 1, **_fields(shown, answer)})
+        assert response.status_code == 302, response.content.decode()
+        assert last_run(thread).status == "completed"
+        assert heard in state_at_head(thread.pk)["output"]
+
+
+def _fields(shown, answer):
+    """The form's own name of the input."""
+    [name] = set(re.findall(r'name="([^"]*input[^"]*)"', shown)) or {"input"}
+    return {name if key == "input" else key: value for key, value in answer.items()}
+
+
+def broken():
+    return {found.invariant.code: list(found.ids) for found in invariants.check(now=timezone.now(), deep=True) if found.count}
+
+
+@pytest.mark.parametrize("frequency", ["step", "loops", "failure"])
+def test_every_promise_holds_at_every_stop_of_a_turn(thread, ana, frequency):
+    """S0-65: with a question midway, an approval, a fork, a cancellation; and however often checkpoints are written."""
+    with serving(by_loop(Answer("", ASK), Answer("", ASK[:1]), Answer("Done."))) as endpoint:
+        agents.load(endpoint.url)
+        definitions.edit_template("agent-test", frequency=frequency)
+        run = agents.say(thread, "Go", by=ana)
+        assert (run.status, broken()) == ("paused", {})
+        at = agents.asked(run).checkpoint_id
+        while run.status == "paused":
+            doors.say(thread.pk, Turn(input={"input": "APPROVE"}), by=ana, via=Via.REST)
+            run = agents.go_on(run)
+            assert broken() == {}
+        assert run.status == "completed", run.error
+        fork = agents.go_on(threads.invoke(thread.pk, Turn(checkpoint_id=at), by=ana))
+        doors.say(thread.pk, Turn(input={"input": "APPROVE"}), by=ana, via=Via.REST)
+        agents.go_on(fork)
+        doors.say(thread.pk, Turn(input={"input": "REJECT"}), by=ana, via=Via.REST)
+        assert broken() == {}
+
+
+ASK = [("test_look", {"what": "a"}), ("test_pay", {"what": "rent"}), ("ask_human", {"question": "Go on?"})]
+
+
+def test_a_loop_costs_few_statements(thread, ana):
+    """The request, its call's beginning and its end are a commit each; the step's own is one more."""
+    with serving(by_loop(Answer("", [("test_look", {"what": "a"})]), Answer("Done."))) as endpoint:
+        agents.load(endpoint.url)
+        agents.say(thread, "Go", by=ana)
+        run = threads.invoke(thread.pk, Turn(template="agent-test", input={"input": "Go"}), by=ana)
+        with CaptureQueriesContext(connection) as queries:
+            agents.go_on(run)
+    records = [one["sql"] for one in queries if one["sql"].startswith("INSERT") and "checkpoints_memo" in one["sql"]]
+    assert len(records) == 3, "two requests, one call"
+    commits = sum(one["sql"].startswith("COMMIT") for one in queries)
+    assert commits <= 12, "claim; of each loop what was streamed, the request and the step; of the call its beginning and its end"
+
+
+def test_bytes_per_loop_stay_flat(thread, ana):
+    """SPEC §4: a long conversation makes its checkpoints no bigger; a snapshot now and then apart."""
+    with serving(by_loop(Answer("x " * 50, [("test_look", {"what": "y" * 500})]), Answer("Done. " * 50))) as endpoint:
+        agents.load(endpoint.url)
+        for _ in range(12):
+            agents.say(thread, "z" * 300, by=ana)
+    sizes = list(Checkpoint.objects.filter(thread=thread, is_snapshot=False, node_id="agent").order_by("id").values_list("size", flat=True))
+    assert max(sizes[-6:]) < 1.5 * max(sizes[:6]), sizes
+
+
+def test_work_in_a_workspace_is_committed_by_loop_and_kept_over_a_question(ana, team, tmp_path):
+    """S0-62, 63: what a lost worker did to files is put back and done again in its order; the commit is in the checkpoint."""
+    origin = make_repository(tmp_path / "origin", {"a.txt": "one\n"})
+    write = ("write_file", {"path": "b.txt", "text": "two\n"})
+    look = ("read_file", {"path": "b.txt"})
+    story = by_loop(Answer("I write.", [write, ("ask_human", {"question": "Go on?"})]), Answer("I look.", [look]), Answer("Done."))
+    with serving(story) as endpoint:
+        agents.load(
+            endpoint.url, slug="agent-code", tools=["write_file", "read_file", "ask_human"], approvals=[{"when": "always", "ask": False}]
+        )
+        definitions.edit_template("agent-code", needs_repository=True)
+        order = drive(runs.submit("agent-code", by=ana, team=team, request="Write b", repository_url=str(origin)))
+        assert order.status == "paused", order.error
+        assert pause_of(order).checkpoint.metadata["git"]["commit"]
+        doors.say(order.thread_id, Turn(input={"input": "APPROVE"}), by=ana, via=Via.REST)
+        order = drive(order)
+        assert order.status == "completed", order.error
+    read = [one for one in agents.events(Thread.objects.get(pk=order.thread_id), "tool_call_completed") if one["tool"] == "read_file"]
+    assert "two" in read[0]["result"]
+    assert Event.objects.filter(thread=order.thread_id, kind="tool_call_started").count() == 3
+    assert store.load(Checkpoint.objects.filter(thread=order.thread_id).latest("id"))["output"].strip() == "Done."
