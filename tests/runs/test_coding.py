@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,8 @@ def ordered(make_order, control, repository):
 
 def work(order: WorkOrder) -> WorkOrder:
     """Let workers take the order's run and its child runs as far as they go."""
-    waiting = [fresh(order).latest_run_id]
+    first = fresh(order).latest_run_id
+    waiting = [first] if first else []
     while waiting:
         waiting += [run_id for run_id, _ in advance(waiting.pop(0), budget=60)]
     return fresh(order)
@@ -182,9 +184,11 @@ def test_the_agent_is_frozen_with_the_order(make_order, control, repository, set
     order = make_order("quick-fix-workflow", request="Greet.", repository_url=str(repository))
     settings.WAYSTATION_CODER = "codex"
     [plan, *_] = Definition.objects.get(pk=order.definition_id).steps
-    assert (plan["config"]["executor"], plan["config"]["command"][1]) == ("command", str(CODER))
+    config: Any = plan["config"]
+    assert (config["executor"], config["command"][1]) == ("command", str(CODER))
     other = make_order("quick-fix-workflow", request="Greet.", repository_url=str(repository))
-    assert other.definition.steps[0]["config"]["command"][0] == "codex"
+    config = other.definition.steps[0]["config"]
+    assert config["command"][0] == "codex"
 
 
 @pytest.mark.parametrize(
