@@ -23,5 +23,5 @@ def _converter(name: str) -> type:
 
 
 def register() -> None:
-    for name in ("wo", "thr", "run", "ckpt", "pse", "dec", "repo", "end", "dlv", "trn"):
+    for name in ("wo", "thr", "run", "ckpt", "pse", "dec", "repo", "end", "dlv", "trn", "art"):
         register_converter(_converter(name), name)

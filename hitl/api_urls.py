@@ -4,6 +4,7 @@ from django.urls import path, re_path
 
 from hitl import (
     api,
+    api_artifacts,
     api_bulk,
     api_checkpoints,
     api_conversation,
@@ -25,6 +26,8 @@ urlpatterns = [
     path("work-orders/<wo:order_id>/cancel", api.Cancel.as_view()),
     path("work-orders/<wo:order_id>/retry", api.Retry.as_view()),
     path("work-orders/<wo:order_id>/suspend", api.Suspend.as_view()),
+    path("work-orders/<wo:order_id>/artifacts", api_artifacts.WorkOrderArtifacts.as_view()),
+    path("artifacts/<art:artifact_id>", api_artifacts.ArtifactDetail.as_view()),
     path("threads", api_threads.Threads.as_view()),
     path("threads/import", api_portable.ThreadImport.as_view()),
     path("threads/<thr:thread_id>/export", api_portable.ThreadExport.as_view()),

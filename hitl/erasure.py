@@ -28,7 +28,7 @@ from hitl.outbound_models import Delivery, Endpoint, Link
 from hitl.services import NotFound
 from runs import keeping
 from runs.engine.context import workspace_path
-from runs.models import Pause, QueuedTurn, Run, WorkOrder
+from runs.models import Artifact, Pause, QueuedTurn, Run, WorkOrder
 
 logger = logging.getLogger(__name__)
 
@@ -129,6 +129,7 @@ def _rows(threads: Sequence[uuid.UUID]) -> dict[str, QuerySet[Any]]:
         "waits": Wait.objects.filter(outer__thread__in=threads),
         "outer_runs": OuterRun.objects.filter(thread__in=threads),
         "pauses": Pause.objects.filter(run__in=runs),
+        "artifacts": Artifact.objects.filter(thread__in=threads),
         "events": Event.objects.filter(thread__in=threads),
         "memos": Memo.objects.filter(thread__in=threads),
         **_graphs(threads),
@@ -157,6 +158,7 @@ def _referred(threads: Sequence[uuid.UUID]) -> set[str]:
     """The digests of what these threads may refer to."""
     found = set(Pause.objects.filter(run__thread__in=threads).exclude(patch_digest="").values_list("patch_digest", flat=True))
     found |= set(Decision.objects.filter(pause__run__thread__in=threads).exclude(evidence="").values_list("evidence", flat=True))
+    found |= set(Artifact.objects.filter(thread__in=threads).values_list("digest", flat=True))
     for thread_id in threads:
         cursor = ""
         while True:

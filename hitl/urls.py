@@ -3,6 +3,7 @@
 from django.urls import path
 
 from hitl.views import (
+    artifacts,
     bulk,
     checkpoints,
     decisions,
@@ -55,6 +56,7 @@ urlpatterns = [
     path("pauses/<pse:pause_id>/snooze", pauses.pause_snooze, name="pause_snooze"),
     path("pauses/<pse:pause_id>/changes", pauses.pause_changes, name="pause_changes"),
     path("pauses/<pse:pause_id>/patch", pauses.pause_patch, name="pause_patch"),
+    path("artifacts/<art:artifact_id>", artifacts.artifact, name="artifact"),
     path("l/<str:token>", links.link, name="link"),
     path("templates/", recipes.template_list, name="templates"),
     path("templates/<slug:slug>/", recipes.template, name="template"),

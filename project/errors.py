@@ -24,6 +24,7 @@ from hitl.outbound.requests import CannotSend
 from hitl.undoing import NotYours
 from runs import queued
 from runs.agents.approval import RulesRefused
+from runs.coders import NoCoder
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.explaining import CallInvalid, ToolNotFound
 from runs.forks import NothingToFork, ReasonMissing
@@ -41,6 +42,7 @@ STATUS: dict[type[Exception], int] = {
     RulesRefused: 422,
     RepositoryNotFound: 404,
     OrdersStopped: 409,
+    NoCoder: 409,
     NothingToFork: 409,
     ReasonMissing: 422,
     DifferentThreads: 409,

@@ -29,6 +29,16 @@ WAYSTATION_GIT_AUTHOR = env.text("WAYSTATION_GIT_AUTHOR", "Waystation <waystatio
 WAYSTATION_CLONE_SECONDS = env.number("WAYSTATION_CLONE_SECONDS", 300, low=1)
 WAYSTATION_CLONE_BYTES = int(env.number("WAYSTATION_CLONE_BYTES", 1_000_000_000, low=1))
 WAYSTATION_COMMAND_SECONDS = env.number("WAYSTATION_COMMAND_SECONDS", 900, low=1)
+WAYSTATION_CODER = env.text("WAYSTATION_CODER")
+"""The command line agent that writes code: `claude-code`, `codex`, `gemini-cli`, or a JSON file. See docs/coding-agents.md."""
+WAYSTATION_COMMANDS = env.items("WAYSTATION_COMMANDS")
+"""Programs that step templates may start beside that one, as they name them; `*` is any. Who edits step templates can run these."""
+WAYSTATION_COMMAND_ENVIRONMENT = env.items(
+    "WAYSTATION_COMMAND_ENVIRONMENT", "LC_ALL,TZ,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy,SSL_CERT_FILE"
+)
+"""Variables of a worker that step templates may hand to a program; it gets no other."""
+WAYSTATION_ARTIFACT_BYTES = int(env.number("WAYSTATION_ARTIFACT_BYTES", 5_000_000, low=1000))
+"""How much is kept of one text that a step keeps, such as an agent's output; of a longer one beginning and end."""
 WAYSTATION_LEASE_SECONDS = env.number("WAYSTATION_LEASE_SECONDS", 15, low=0.5)
 """A worker that has not renewed its lease for so long is lost; renewed three times in that time."""
 WAYSTATION_LOST_ATTEMPTS = int(env.number("WAYSTATION_LOST_ATTEMPTS", 5, low=1))

@@ -91,6 +91,7 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
     failure_code = serializers.SerializerMethodField()
     git_commit_count = serializers.SerializerMethodField()
     github_pull_request_url = serializers.SerializerMethodField()
+    usage = serializers.SerializerMethodField(help_text="Tokens and dollars that agents told of so far; steps that failed are not in it.")
     checkpoint_data = serializers.SerializerMethodField()
     last_checkpoint = serializers.SerializerMethodField()
     thread_id = serializers.CharField(source="thread.shown_id")
@@ -102,7 +103,7 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
         fields: ClassVar = [
             "id", "agent_work_order_id", "title", "template", "template_version", "definition_digest", "status", "current_phase",
             "user_request", "input", "repository_url", "branch", "error_message", "failure_code", "git_commit_count",
-            "github_pull_request_url", "checkpoint_data", "last_checkpoint", "thread_id", "run_id", "created_by", "created_at",
+            "github_pull_request_url", "usage", "checkpoint_data", "last_checkpoint", "thread_id", "run_id", "created_by", "created_at",
         ]  # fmt: skip
 
     @extend_schema_field(OpenApiTypes.STR)
@@ -119,6 +120,15 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
     @extend_schema_field(OpenApiTypes.STR)
     def get_github_pull_request_url(self, order: WorkOrder) -> str | None:
         return order.outputs.get("github_pull_request_url")
+
+    @extend_schema_field(
+        {
+            "type": "object",
+            "properties": {"input_tokens": {"type": "integer"}, "output_tokens": {"type": "integer"}, "cost": {"type": "number"}},
+        }
+    )
+    def get_usage(self, order: WorkOrder) -> dict[str, float]:
+        return {name: order.outputs.get(name, 0) for name in ("input_tokens", "output_tokens", "cost")}
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_checkpoint_data(self, order: WorkOrder) -> dict[str, Any]:

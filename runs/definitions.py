@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 
 from checkpoints import codec, redaction
 from runs import agents as agents  # registers the agent step
-from runs import policies
+from runs import coders, policies
 from runs import workflows as workflows  # registers the step functions
 from runs.frequency import Frequency
 from runs.models import Definition, StepTemplate, Template
@@ -109,6 +109,7 @@ def edit_step_template(
         raise TemplateInvalid({"function": [str(error)]}) from error
     try:
         check_config(function, values["config"])
+        coders.check_programs(function, values["config"])
     except ConfigInvalid as error:
         raise TemplateInvalid({f"config.{place}" if place else "config": texts for place, texts in error.errors.items()}) from error
     if sub_steps:
@@ -175,8 +176,9 @@ def below(above: Definition, digest: str) -> Definition | None:
 
 
 def freeze(template: Template) -> Definition:
-    """The template with its current step templates, under the digest of that content. Call inside a transaction."""
+    """The template with its current step templates, under the digest of that content. Call inside a transaction. Raises coders.NoCoder."""
     content = frozen(template)
+    coders.require(content["steps"])
     digest = codec.digest(codec.encode(content))
     definition, _ = Definition.objects.get_or_create(
         digest=digest, defaults={"template_slug": template.slug, "template_version": template.version, "content": content}
@@ -220,7 +222,7 @@ def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str], ins
         "step_template_version": kind.version,
         "function": kind.function,
         "fingerprint": fingerprint_of(kind.function),
-        "config": kind.config,
+        "config": coders.completed(kind.function, kind.config),
         "pause_after": pause_after,
         "pause_phase": str(step.get("pause_phase") or "")[:64],
         "revise_to": str(step.get("revise_to") or name),

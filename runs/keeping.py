@@ -16,7 +16,7 @@ from checkpoints.keeping import Policy, Rules, Tally
 from checkpoints.models import Thread
 from checkpoints.sealing import KeyMissing
 from checkpoints.store import StateLocked, StoreUnavailable
-from runs.models import Pause, Run, Template
+from runs.models import Artifact, Pause, Run, Template
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +58,12 @@ def _patches(cursor: str, limit: int) -> tuple[set[str], str]:
     return collecting.page(pauses.filter(pk__gt=cursor) if cursor else pauses, limit, lambda pause: filter(None, [pause.patch_digest]))
 
 
+def _artifacts(cursor: str, limit: int) -> tuple[set[str], str]:
+    """What steps kept for people, as a `collecting.Source`."""
+    rows = Artifact.objects.order_by("pk").only("digest")
+    return collecting.page(rows.filter(pk__gt=cursor) if cursor else rows, limit, lambda row: [row.digest])
+
+
 def rules() -> Rules:
     return Rules(
         policies=policies,
@@ -67,7 +73,7 @@ def rules() -> Rules:
             Exists(Run.objects.filter(forked_from=OuterRef("pk"))),
         ),
         live_runs=_live_runs,
-        sources=(_patches, *ABOVE),
+        sources=(_patches, _artifacts, *ABOVE),
     )
 
 

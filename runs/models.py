@@ -21,6 +21,7 @@ from checkpoints import ids, sealing
 from checkpoints.fields import SealedTextField
 from checkpoints.models import Checkpoint, JsonTextField, SealedJsonField, Thread
 from runs import states
+from runs.artifact_models import Artifact as Artifact
 from runs.credential_models import Credential as Credential
 from runs.queued_models import QueuedTurn as QueuedTurn
 from runs.recipe_models import OWN_REDUCERS as OWN_REDUCERS

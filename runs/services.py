@@ -17,7 +17,7 @@ from django.utils import timezone
 from checkpoints import codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
-from runs import definitions, files
+from runs import coders, definitions, files
 from runs.engine import approvals, commit, damage, ending
 from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
@@ -80,7 +80,8 @@ def submit(
             of its child runs.
 
     Raises:
-        definitions.TemplateNotFound, InputInvalid, sources.BadSource, OrdersStopped: nothing was made; the message says what to change.
+        definitions.TemplateNotFound, InputInvalid, sources.BadSource, OrdersStopped, coders.NoCoder: nothing was made; the message says
+            what to change.
     """
     recipe = definitions.current(template)
     values = dict(input or {})
@@ -162,6 +163,8 @@ def _create(
     if repository is not None and not repository.use_template_execution:
         raise OrdersStopped(f"Work orders on {repository.name} are switched off, so none was made. An operator can switch them on again.")
     definition = definitions.freeze(template)
+    if coders.writes_code(definition.steps) and not request.strip():
+        raise InputInvalid({"request": ["Say in words what is to be changed: an agent is told just that."]})
     about = source.rstrip("/").rsplit("/", 1)[-1] or next((file["name"] for file in brought.values()), "")
     title = title or ": ".join(filter(None, [template.title, about]))[:200]
     thread = Thread.objects.create(owner=by, team=team, title=title)

@@ -8,7 +8,7 @@ from typing import Any
 from runs import definitions
 from runs.agents import chat
 from runs.models import StepTemplate, Template
-from runs.workflows import booking, repo_tidy
+from runs.workflows import booking, coding_templates, repo_tidy
 
 STEP_TEMPLATES = {
     "tidy-planning": ("Planning", "repo_tidy.plan"),
@@ -21,8 +21,9 @@ STEP_TEMPLATES = {
     "booking-decide": ("Decide", "booking.decide"),
     "booking-post": ("Post", "booking.post"),
     "chat-agent": ("Agent", "agent"),
+    **coding_templates.STEP_TEMPLATES,
 }
-CONFIGS: Mapping[str, Mapping[str, Any]] = {"chat-agent": chat.CONFIG}
+CONFIGS: Mapping[str, Mapping[str, Any]] = {"chat-agent": chat.CONFIG, **coding_templates.CONFIGS}
 """Configurations of step templates at their first version; the next ones are the operators' own."""
 
 PAUSING: list[dict[str, Any]] = [
@@ -76,6 +77,7 @@ TEMPLATES: dict[str, dict[str, Any]] = {
         "needs_repository": False,
     },
     "chat-agent": chat.TEMPLATE,
+    **coding_templates.TEMPLATES,
 }
 
 
@@ -84,7 +86,8 @@ def load() -> list[Template]:
     for slug, (title, function) in STEP_TEMPLATES.items():
         last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
         if last is None or last.function != function:  # else its title and configuration are the operator's
-            definitions.edit_step_template(slug, title=title, function=function, config=CONFIGS.get(slug, {}))
+            sub_steps = coding_templates.SUB_STEPS.get(slug, [])
+            definitions.edit_step_template(slug, title=title, function=function, config=CONFIGS.get(slug, {}), sub_steps=sub_steps)
     return [_load(slug, fields) for slug, fields in TEMPLATES.items()]
 
 

@@ -29,6 +29,8 @@ from runs.workflows.sequence import APPROVE, REVISE
 TIMELINE = 200
 OUTPUT = 500
 """Chunks of output that a page begins with."""
+CHILD_OUTPUT = 1_000
+"""Characters of a child run's output that its parent's page shows."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Member:
     def step(self) -> str:
         """The title of the step it is at; "" where it has ended."""
         return step_title(self.run) if self.run.status in LIVE else ""
+
+    @property
+    def output(self) -> str:
+        """The end of what its step at work says."""
+        return output_of(self.run.thread_id)[-CHILD_OUTPUT:] if self.run.status == RUNNING else ""
 
     @property
     def place(self) -> str:
@@ -331,13 +338,23 @@ def story_of(thread_id: uuid.UUID) -> dict[str, Any]:
     }
 
 
+TOOLS = (EventKind.TOOL_CALL_STARTED, EventKind.TOOL_CALL_COMPLETED)
+"""What a step tells while it works, as it does with lines of the log."""
+
+
 def _output_of(thread_id: uuid.UUID, newest_first: Sequence[Event]) -> str:
     """The end of what the step at work has said so far (S0-3); "" where none works."""
-    last = next((event for event in newest_first if event.kind != EventKind.LOG), None)
+    last = next((event for event in newest_first if event.kind not in {EventKind.LOG, *TOOLS}), None)
     if last is None or last.kind != EventKind.STEP_STARTED:
         return ""
     chunks = Event.objects.filter(thread=thread_id, seq__gt=last.seq, kind=EventKind.STREAMING_CHUNK).order_by("-seq")[:OUTPUT]
     return "".join(str(event.data.get("content", "")) for event in reversed(chunks) if isinstance(event.data, Mapping))
+
+
+def output_of(thread_id: uuid.UUID) -> str:
+    """The end of what the step at work on a thread has said so far; "" where none works."""
+    events = Event.objects.filter(thread=thread_id).exclude(kind__in=[EventKind.STREAMING_CHUNK, EventKind.LOG, *TOOLS]).order_by("-seq")
+    return _output_of(thread_id, list(events[:1]))
 
 
 def suspended_by(runs: Iterable[Run]) -> str:

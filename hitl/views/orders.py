@@ -17,9 +17,10 @@ from checkpoints import ids, store
 from hitl import policy, services, sight, undoing
 from hitl.forms import WorkOrderForm
 from hitl.models import Via
-from hitl.views import family
+from hitl.views import artifacts, family
 from hitl.views.common import person
 from runs import services as runs
+from runs.coders import NoCoder
 from runs.engine.interruptions import STOPS
 from runs.models import Template, WorkOrder
 from runs.services import InputInvalid, OrdersStopped
@@ -80,6 +81,8 @@ def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | N
         )
     except InputInvalid as error:
         form.add_errors(error.errors)
+    except NoCoder as error:
+        form.add_error(None, str(error))
     except (BadSource, OrdersStopped) as error:
         form.add_error("repository_url" if "repository_url" in form.fields else None, str(error))
     return None
@@ -102,6 +105,7 @@ def page_of(order: WorkOrder, *, by: User, wanted: str = "", **answer: Any) -> d
     return {
         "order": order,
         "guest": guest,
+        "artifacts": [] if guest else artifacts.of(order.thread_id, below),
         **family.card_of(pauses, wanted, by=by, guest=guest, **answer),
         **family.rerunning_of(run, below, pauses),
         **family.story_of(order.thread_id),

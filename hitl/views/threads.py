@@ -28,6 +28,7 @@ from hitl.views import chat, family
 from hitl.views.common import home_of, person, place_of
 from runs import queued
 from runs import threads as turns
+from runs.coders import NoCoder
 from runs.definitions import TemplateNotFound
 from runs.models import Pause, Run, Template
 from runs.services import RETRIED, InputInvalid, PauseClosed
@@ -53,6 +54,7 @@ BECAME = {
 }
 REFUSED: dict[type[Exception], int] = {
     TemplateNotFound: 404,
+    NoCoder: 409,
     services.AlreadyAnswered: 409,
     services.RevisionMismatch: 409,
     services.SeveralQuestions: 409,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import uuid
@@ -19,7 +20,7 @@ from checkpoints import codec, ids, log, redaction, store
 from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, EventKind, Memo
 from runs import credentials
-from runs.engine import approvals, stopping, streaming
+from runs.engine import approvals, artifacts, stopping, streaming
 from runs.engine.scrubbing import Said, Scrub
 from runs.models import Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
@@ -188,6 +189,10 @@ class Held:
         told = {key: codec.readable(value) if isinstance(value, str) else value for key, value in data.items()}
         log.append(self.run.thread_id, self.run.pk, [(kind, self.scrub({"step": self.at, **told}))])
 
+    def keep(self, name: str, text: str, *, step: str, loop: int) -> None:
+        """See `Context.keep`. Raises Stopped where the run is not ours."""
+        artifacts.keep(self.run, name, self.scrub(text), step=step, loop=loop, require=self._require)
+
     def credential(self, name: str) -> str:
         """See `Context.credential`."""
         with self._own_connection():
@@ -238,6 +243,7 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             log=held.write_log,
             stream=said.add,
             emit=emit,
+            keep=partial(held.keep, step=step["name"], loop=number),
             once=partial(held.once, flush=flush),
             recorded=held.recorded,
             check=held.check,
@@ -255,7 +261,8 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
 def _workspace(held: Held, order: Order) -> GitWorkspace:
     """Nothing is cloned or locked before the step asks for it."""
     saved, schemes = _saved(held.head), settings.WAYSTATION_GIT_SCHEMES
-    return GitWorkspace(held.path, order, at=saved, limits=_limits(), check=held.check, protocols=schemes)
+    passed_on = {name: os.environ[name] for name in settings.WAYSTATION_COMMAND_ENVIRONMENT if name in os.environ}
+    return GitWorkspace(held.path, order, at=saved, limits=_limits(), check=held.check, protocols=schemes, passed_on=passed_on)
 
 
 def _limits() -> Limits:

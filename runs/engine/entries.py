@@ -20,7 +20,7 @@ from runs.models import Pause, Run
 from runs.workflows import calls, review, schemas, sequence
 from runs.workflows.base import Ask, Commit, Report
 
-OUTPUTS = ("git_commit_count", "github_pull_request_url")
+OUTPUTS = ("git_commit_count", "github_pull_request_url", "input_tokens", "output_tokens", "cost")
 """State keys that lists and the API show; copied to the checkpoint's metadata so that no state is loaded for them."""
 
 

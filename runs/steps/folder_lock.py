@@ -12,6 +12,9 @@ from pathlib import Path
 
 from runs.steps import process
 
+HEIR_SECONDS = 4.0
+"""What a group that is taken over gets to end by itself."""
+
 
 class Busy(Exception):
     """Another worker held the lock for all of the time given."""
@@ -52,7 +55,7 @@ class FolderLock:
         with suppress(OSError, ValueError):
             group, started_at = self._group_note.read_text().split()
             if _started_at(int(group)) == started_at:
-                process.end_group(int(group))
+                process.end_gently(int(group), HEIR_SECONDS)
 
 
 def _wait(lock: int, deadline: float, check: Callable[[], None]) -> None:

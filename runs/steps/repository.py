@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from runs.steps import process
 from runs.steps.folder_lock import Busy, FolderLock
 from runs.steps.git_settings import ATTRIBUTES, git_environment, program_environment, write_settings
 from runs.workflows.base import StepFailed
 
+GRACE_SECONDS = 1.5
+"""What a program that is followed gets to end by itself; less than `runs.engine.timed.GRACE`."""
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -54,12 +59,45 @@ class Repository:
 
     def program(self, arguments: Sequence[str], seconds: float | None) -> process.Finished:
         """Run a program that is not git, in the work tree."""
+        self._prepare()
+        return self._run(arguments, self._environment, seconds or self._limits.command_seconds)
+
+    def follow(
+        self,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        stdin: bytes,
+        seconds: float | None,
+        max_output: int | None,
+        said: Callable[[str, bytes], None],
+    ) -> int:
+        """As `program`, with more in its environment, line by line, and ended with all that it started. Gives its exit code."""
+        self._prepare()
+        found = shutil.which(arguments[0], path=self._environment["PATH"])
+        if found is None and not (self.path / arguments[0]).is_file():
+            raise StepFailed(f"{arguments[0]} is not installed where this worker looks for programs.", code="program_missing")
+        known = {name: value for name, value in environment.items() if name not in self._environment}
+        changes = {"said": said, "grace": GRACE_SECONDS, "max_output": max_output or self._limits.output_bytes}
+        done = self._run(arguments, {**known, **self._environment}, seconds or self._limits.command_seconds, stdin=stdin, changes=changes)
+        return done.returncode
+
+    def scratch(self, name: str, content: bytes) -> Path:
+        """A file outside the work tree that programs may read."""
+        self._prepare()
+        file = self.beside("tmp") / name
+        file.unlink(missing_ok=True)  # it may have become a link to elsewhere
+        file.write_bytes(content)
+        return file
+
+    def _prepare(self) -> None:
         self.hold()
         if not self.path.is_dir():
             raise StepFailed("The workspace is not there; restore it first.", code="no_workspace")
         for folder in (self.beside("home"), self.beside("tmp")):
+            if folder.is_symlink():
+                folder.unlink()
             folder.mkdir(exist_ok=True)
-        return self._run(arguments, self._environment, seconds or self._limits.command_seconds)
 
     def git(self, *arguments: str, fine: Sequence[int] | None = (0,), stdin: bytes = b"") -> process.Finished:
         """Run git; an exit code that is not `fine` fails the step (None: all are)."""
@@ -98,6 +136,7 @@ class Repository:
         check: Callable[[], None] | None = None,
         stdin: bytes = b"",
         cwd: Path | None = None,
+        changes: Mapping[str, Any] = MappingProxyType({}),
     ) -> process.Finished:
         bounds = process.Bounds(
             seconds=seconds,
@@ -105,6 +144,7 @@ class Repository:
             check=check or self._check,
             started=self.lock.note_group,
         )
+        bounds = replace(bounds, **changes)
         try:
             return process.run(arguments, cwd=cwd or self.path, env=environment, bounds=bounds, stdin=stdin)
         except process.ProgramMissing as error:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from runs.steps.git_settings import SETTINGS
@@ -46,15 +47,18 @@ class GitWorkspace:
         protocols: Sequence[str] = ("https", "ssh"),
         git_settings: Mapping[str, str] | None = None,
         search_path: str = os.environ.get("PATH", os.defpath),
+        passed_on: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """
         Args:
+            passed_on: what of this process's environment programs may be given that ask for it by name (`follow`).
             at: None for an order that has no commit in a checkpoint yet; it begins at the origin's default branch.
             git_settings: the operator's own, over ours: `{"core.sshCommand": …, "credential.helper": …, "http.proxy": …}`.
         """
         self.path = path
         self._order, self._at, self._check, self._limits = order, at, check, limits or Limits()
         self._protocols, self._git_settings, self._search_path = protocols, git_settings or {}, search_path
+        self._passed_on = passed_on
 
     @cached_property
     def _repository(self) -> Repository:
@@ -155,6 +159,30 @@ class GitWorkspace:
         return Completed(
             returncode=done.returncode, output=done.output.decode(errors="replace"), errors=done.errors.decode(errors="replace")
         )
+
+    def follow(
+        self,
+        arguments: Sequence[str],
+        said: Callable[[str, str], None],
+        *,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        pass_on: Sequence[str] = (),
+        stdin: str = "",
+        timeout: float | None = None,
+        max_output: int | None = None,
+    ) -> int:
+        passed = {name: self._passed_on[name] for name in pass_on if name in self._passed_on}
+        return self._repository.follow(
+            arguments,
+            environment={**passed, **environment},
+            stdin=stdin.encode(errors="replace"),
+            seconds=timeout,
+            max_output=max_output,
+            said=lambda name, line: said(name, line.decode(errors="replace")),
+        )
+
+    def scratch(self, name: str, text: str) -> Path:
+        return self._repository.scratch(name, text.encode(errors="replace"))
 
     def git(self, *arguments: str) -> str:
         """Bytes that are no UTF-8 (file names, old sources) come as lone surrogates, `os.fsencode` gives them back."""

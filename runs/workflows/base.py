@@ -234,6 +234,31 @@ class Workspace(Protocol):
     def run(self, arguments: Sequence[str], *, timeout: float | None = None) -> Completed:
         """Run a program in the work tree: no shell, own process group, killed with its children at the time or output limit."""
 
+    def follow(
+        self,
+        arguments: Sequence[str],
+        said: Callable[[str, str], None],
+        *,
+        environment: Mapping[str, str] = ...,
+        pass_on: Sequence[str] = ...,
+        stdin: str = ...,
+        timeout: float | None = ...,
+        max_output: int | None = ...,
+    ) -> int:
+        """Run a program in the work tree and hear it line by line; gives its exit code, 128 and more for a signal.
+
+        When it ends, or is ended, all that it started ends with it, also what left its process group: SIGTERM first, soon SIGKILL.
+
+        Args:
+            said: called with "output" or "errors" and a line without its end; what it raises ends the program.
+            environment: joins the little that programs are given.
+            pass_on: names of variables of the worker's own environment; those that operators allow are given too.
+            max_output: bytes of both outputs together; more ends the program (`output_limit`).
+        """
+
+    def scratch(self, name: str, text: str) -> Path:
+        """Write a file that programs may read and that is not in the work tree."""
+
     def git(self, *arguments: str) -> str:
         """Run git in the work tree and give its output; the repository's own hooks and configuration are never executed."""
 
@@ -308,6 +333,8 @@ class Context:
     """Those of these keys that `once` has recorded for this execution, each with its result."""
     stream: Callable[[str], None] = lambda text: None
     """Say something while the step works, token by token: seen live, gathered for up to 50 ms, kept with the log, in no checkpoint."""
+    keep: Callable[[str, str], None] = lambda name, text: None
+    """`keep("prompt", text)`: kept with the run as an artifact, for people to read; cut where it is too long. In a commit of its own."""
     emit: Callable[[Literal["tool_call_started", "tool_call_completed", "log"], Mapping[str, Any]], None] = lambda kind, data: None
     """Tell of a tool's call, in a small commit of its own, behind all that was streamed so far."""
     shared: Path = Path()

@@ -18,7 +18,7 @@ from django.db.models import Model
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints import ids
+from checkpoints import ids, store
 from checkpoints.models import Thread
 from hitl import anchors, erasure, services, waitgate
 from hitl.models import ApiToken, Decision, Delegation, Import, InboundSource, Via, Vote
@@ -26,7 +26,7 @@ from hitl.outbound_models import Delivery, Endpoint
 from runs import definitions, queued, shipped
 from runs import threads as turns
 from runs.engine.advance import advance
-from runs.models import Credential, Pause, QueuedTurn, Repository, WorkOrder
+from runs.models import Artifact, Credential, Pause, QueuedTurn, Repository, WorkOrder
 from tests import claims, steps
 from tests.conftest import drive, fresh, head_of, pause_of
 
@@ -119,6 +119,7 @@ def build() -> World:
         "endpoint_id": endpoint_of(people, team).shown_id,
         "delivery_id": delivery_of(pause, people["ben"]).shown_id,
         "token_id": str(ApiToken.make(people["ana"], name="spare")[0].pk),
+        "artifact_id": artifact_of(pause).shown_id,
         "delegation_id": str(delegation_of(people).pk),
     }
     facts = {"content_digest": pause.content_digest, "voted_at": timezone.now(), "via": Via.PAGE}
@@ -144,6 +145,12 @@ def endpoint_of(people: dict[str, User], team: Group) -> Endpoint:
 def delivery_of(pause: Pause, to: User) -> Delivery:
     now = timezone.now()
     return Delivery.objects.create(pause=pause, occasion="asked", channel="email", place="x", recipient=to, next_at=now, made_at=now)
+
+
+def artifact_of(pause: Pause) -> Artifact:
+    run = pause.run
+    digest = store.put_blob(b"what an agent wrote")
+    return Artifact.objects.create(thread_id=run.thread_id, run=run, step=pause.step, loop_num=1, name="output", digest=digest, size=19)
 
 
 def delegation_of(people: dict[str, User]) -> Delegation:

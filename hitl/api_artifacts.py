@@ -1,0 +1,66 @@
+"""Texts that steps kept, for machines."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.exceptions import NotFound
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from checkpoints import store
+from checkpoints.models import Blob, Thread
+from runs.api import NewestFirst, user_of
+from runs.models import Artifact, WorkOrder
+
+
+class ArtifactOut(serializers.ModelSerializer[Artifact]):
+    """A text that a step kept, such as an agent's prompt and output."""
+
+    id = serializers.CharField(source="shown_id", help_text="art_…")
+    run_id = serializers.CharField(source="run.shown_id")
+    thread_id = serializers.CharField(source="run.thread.shown_id")
+
+    class Meta:
+        model = Artifact
+        fields: ClassVar = ["id", "run_id", "thread_id", "step", "loop_num", "name", "size", "cut", "digest", "created_at"]
+
+
+class ArtifactWhole(ArtifactOut):
+    content = serializers.SerializerMethodField(help_text="The text; of a longer one beginning and end.")
+
+    class Meta(ArtifactOut.Meta):
+        fields: ClassVar = [*ArtifactOut.Meta.fields, "content"]
+
+    @extend_schema_field(serializers.CharField())
+    def get_content(self, artifact: Artifact) -> str:
+        try:
+            return store.get_blob(artifact.digest).decode("utf-8", "replace")
+        except Blob.DoesNotExist as error:
+            raise NotFound("The text of this artifact is not there any more.") from error
+
+
+class WorkOrderArtifacts(APIView):
+    @extend_schema(operation_id="list_artifacts", responses=ArtifactOut(many=True), summary="What the steps of an order kept, newest first")
+    def get(self, request: Request, order_id: UUID) -> Response:
+        order = WorkOrder.objects.visible_to(user_of(request)).filter(pk=order_id).first()
+        if order is None:
+            raise NotFound("There is no such work order.")
+        pages = NewestFirst()
+        rows = Artifact.objects.filter(run__work_order=order).select_related("run__thread")
+        found: list[Any] = pages.paginate_queryset(rows, request, view=self) or []
+        return pages.get_paginated_response(ArtifactOut(found, many=True).data)
+
+
+class ArtifactDetail(APIView):
+    @extend_schema(operation_id="get_artifact", responses=ArtifactWhole, summary="Read what a step kept")
+    def get(self, request: Request, artifact_id: UUID) -> Response:
+        rows = Artifact.objects.filter(thread__in=Thread.objects.visible_to(user_of(request))).select_related("run__thread")
+        found = rows.filter(pk=artifact_id).first()
+        if found is None:
+            raise NotFound("There is no such artifact.")
+        return Response(ArtifactWhole(found).data)

@@ -1,0 +1,42 @@
+"""Texts that steps kept: what an agent was told, and all that it wrote."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from checkpoints import store
+from checkpoints.models import Blob, Thread
+from hitl.views.common import person
+from runs.models import Artifact, Run
+
+SHOWN = 100
+
+
+def of(thread_id: uuid.UUID, below: Iterable[Run]) -> list[Artifact]:
+    """The newest of a thread and of the child runs below its run, oldest first."""
+    threads = {thread_id, *(run.thread_id for run in below)}
+    found = Artifact.objects.filter(thread__in=threads).select_related("run").order_by("-id")[:SHOWN]
+    return list(reversed(found))
+
+
+@require_safe
+@login_required
+def artifact(request: HttpRequest, artifact_id: uuid.UUID) -> HttpResponse:
+    """The text as text, whatever is in it: a browser is told to make nothing else of it."""
+    seen = Thread.objects.visible_to(person(request))
+    found = Artifact.objects.filter(pk=artifact_id, thread__in=seen).first()
+    if found is None:
+        raise Http404("There is no such artifact.")
+    try:
+        content = store.get_blob(found.digest)
+    except (store.CheckpointDamaged, Blob.DoesNotExist) as error:
+        raise Http404(f"The artifact cannot be shown: {error}.") from error
+    response = HttpResponse(content, content_type="text/plain; charset=utf-8")
+    response["X-Content-Type-Options"] = "nosniff"
+    response["Content-Disposition"] = f'inline; filename="{found.shown_id}.txt"'
+    return response

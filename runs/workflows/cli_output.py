@@ -1,0 +1,178 @@
+"""What a command line agent writes, read line by line: words, tool calls, and what it came to. Configuration says where they stand.
+
+A rule is a JSON object; the pointers in it are JSON Pointers (RFC 6901) into the JSON object on a line:
+
+    when            {pointer: value}: the rule is for lines of which all of these hold
+    each, where     pointer to a list in it: the rule is for each item of which `where` holds, and its pointers are into that item
+    text            pointer to words
+    call            {"id", "name", "arguments"}: pointers; a name that is no pointer is the name
+    answer          {"id", "result"}: pointers; what a tool call came to
+    result          pointer to the final answer, which counts in place of the words said
+    failed          {pointer: value}: with all of these, the agent says that it failed; `error` is the pointer to its words
+    input_tokens, output_tokens, cost    pointers to numbers, which are added up; cost is in US dollars
+
+Whatever a program writes is words: nothing of it is an event, an answer or an approval of ours (F6).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Rule = Mapping[str, Any]
+
+PAIRS = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
+POINTER = {"type": "string", "pattern": "^(/[^/]+)+$", "maxLength": 200}
+RULES: dict[str, Any] = {
+    "type": "array",
+    "maxItems": 50,
+    "items": {
+        "type": "object",
+        "properties": {
+            "when": PAIRS,
+            "each": POINTER,
+            "where": PAIRS,
+            "text": POINTER,
+            "call": {
+                "type": "object",
+                "properties": {"id": POINTER, "name": {"type": "string", "maxLength": 200}, "arguments": POINTER},
+                "required": ["name"],
+                "additionalProperties": False,
+            },
+            "answer": {"type": "object", "properties": {"id": POINTER, "result": POINTER}, "additionalProperties": False},
+            "result": POINTER,
+            "failed": PAIRS,
+            "error": POINTER,
+            "input_tokens": POINTER,
+            "output_tokens": POINTER,
+            "cost": POINTER,
+        },
+        "additionalProperties": False,
+    },
+}
+LARGEST = 2**53
+LONGEST_WORDS = 400_000
+"""Characters of what an agent said that are held; the beginning goes first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A tool call that the agent made by itself."""
+
+    id: str
+    name: str
+    arguments: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a tool call came to."""
+
+    id: str
+    result: str
+
+
+Piece = str | Call | Answer
+"""Words, or something about a tool."""
+
+
+@dataclass
+class Reader:
+    """Follows a program's output, and knows in the end what it came to. Without rules each line is words."""
+
+    rules: Sequence[Rule] = ()
+    words: list[str] = field(default_factory=list)
+    """Said since the last tool call."""
+    result: str | None = None
+    failed: bool = False
+    error: str = ""
+    usage: dict[str, float] = field(default_factory=dict)
+    """`input_tokens`, `output_tokens`, `cost`: those that the program has told."""
+    _held: int = 0
+
+    @property
+    def answer(self) -> str:
+        """The final answer: what the program names so, else what it said last."""
+        return (self.result if self.result is not None else "".join(self.words)).strip()
+
+    def read(self, line: str) -> Iterator[Piece]:
+        if not self.rules:
+            yield self._say(f"{line}\n")
+            return
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):  # a warning of its runtime, say: shown, but no part of the answer
+            yield f"{line}\n" if line.strip() else ""
+            return
+        for rule in self.rules:
+            if _holds(found, rule.get("when", {})):
+                for item in _items(found, rule):
+                    yield from self._apply(rule, item)
+
+    def _apply(self, rule: Rule, item: Any) -> Iterator[Piece]:
+        if "text" in rule and (text := _text(at(item, rule["text"]))):
+            yield self._say(text)
+        if "call" in rule:
+            self.words, self._held = [], 0
+            named = rule["call"]
+            name = _text(at(item, named["name"])) if named["name"].startswith("/") else named["name"]
+            yield Call(id=_text(at(item, named.get("id", ""))), name=name, arguments=at(item, named.get("arguments", "")))
+        if "answer" in rule:
+            yield Answer(id=_text(at(item, rule["answer"].get("id", ""))), result=_text(at(item, rule["answer"].get("result", ""))))
+        if "result" in rule and (text := _text(at(item, rule["result"]))):
+            self.result = text
+        if "failed" in rule and _holds(item, rule["failed"]):
+            self.failed, self.error = True, _text(at(item, rule.get("error", "")))
+        for name in ("input_tokens", "output_tokens", "cost"):
+            if name in rule and (number := _number(at(item, rule[name]))) is not None:
+                self.usage[name] = self.usage.get(name, 0) + (number if name == "cost" else int(number))
+
+    def _say(self, text: str) -> str:
+        self.words.append(text)
+        self._held += len(text)
+        while self._held > LONGEST_WORDS and len(self.words) > 1:
+            self._held -= len(self.words.pop(0))
+        return text
+
+
+def at(value: Any, pointer: str) -> Any:
+    """What a JSON Pointer leads to; None where it leads nowhere."""
+    if not pointer:
+        return None
+    for key in pointer.split("/")[1:]:
+        key = key.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict):
+            value = value.get(key)
+        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            return None
+    return value
+
+
+def _holds(value: Any, wanted: Mapping[str, Any]) -> bool:
+    return all((found := at(value, pointer)) == one and isinstance(found, bool) == isinstance(one, bool) for pointer, one in wanted.items())
+
+
+def _items(found: dict[str, Any], rule: Rule) -> list[Any]:
+    if "each" not in rule:
+        return [found] if _holds(found, rule.get("where", {})) else []
+    items = at(found, rule["each"])
+    return [item for item in items if _holds(item, rule.get("where", {}))] if isinstance(items, list) else []
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value < LARGEST:
+        return None
+    return value

@@ -1,0 +1,80 @@
+"""Coding orders as they ship: two planners and a person at each step, or straight through. Who writes the code is a setting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runs.workflows import coding
+
+LOOPS = 500
+"""Of one step in one run, all rounds together: an agent of ours has limits of its own per round."""
+STEP_TEMPLATES = {
+    "simple-planning": ("Planning", "coding.plan"),
+    "planner-design": ("Plan the design", "coding.plan"),
+    "planner-risks": ("Plan against the risks", "coding.plan"),
+    "multi-agent-planning": ("Planning", "coding.plan_together"),
+    "simple-execute": ("Execute", "coding.execute"),
+    "standard-execute": ("Execute", "coding.execute"),
+    "standard-review": ("Review", "coding.review"),
+    "coding-deliver": ("Deliver", "coding.deliver"),
+}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "planner-design": {"focus": "The design: the smallest change that does it well, and where it belongs in what there is."},
+    "planner-risks": {"focus": "What could break, for whom, and how each of that is tested before it does."},
+}
+SUB_STEPS: dict[str, list[dict[str, Any]]] = {
+    "multi-agent-planning": [
+        {"step_type": "planning", "name": "design", "step_template_slug": "planner-design", "queue": "agents", "max_loops": LOOPS},
+        {"step_type": "planning", "name": "risks", "step_template_slug": "planner-risks", "queue": "agents", "max_loops": LOOPS},
+    ],
+}
+PAUSING: list[dict[str, Any]] = [
+    {
+        "step_type": "planning",
+        "step_template_slug": "multi-agent-planning",
+        "pause_after": True,
+        "pause_phase": "awaiting_plan_approval",
+        "queue": "agents",
+        "max_loops": LOOPS,
+    },
+    {
+        "step_type": "execute",
+        "step_template_slug": "standard-execute",
+        "pause_after": True,
+        "pause_phase": "awaiting_implementation_review",
+        "choices": [{"name": "skip_review", "label": "Approve and skip review", "to": "deliver"}],
+        "queue": "agents",
+        "max_loops": LOOPS,
+    },
+    {
+        "step_type": "review",
+        "step_template_slug": "standard-review",
+        "pause_after": True,
+        "pause_phase": "awaiting_review_decision",
+        "revise_to": "execute",
+        "queue": "agents",
+        "max_loops": LOOPS,
+    },
+    {"step_type": "deliver", "step_template_slug": "coding-deliver", "retry": {"attempts": 5, "base": 5, "errors": ["push_rejected"]}},
+]
+TEMPLATES: dict[str, dict[str, Any]] = {
+    "advanced-dev-workflow": {
+        "title": "Change a repository, with review",
+        "description": "Two agents plan apart from each other, one makes the change, one reviews it; you approve each. "
+        "Needs a language model or a command line agent.",
+        "steps": PAUSING,
+        "input_schema": coding.INPUT_SCHEMA,
+        "reducers": coding.REDUCERS,
+    },
+    "quick-fix-workflow": {
+        "title": "Change a repository, without pauses",
+        "description": "One agent plans, one makes the change, and nobody is asked. Needs a language model or a command line agent.",
+        "steps": [
+            {"step_type": "planning", "step_template_slug": "simple-planning", "queue": "agents", "max_loops": LOOPS},
+            {"step_type": "execute", "step_template_slug": "simple-execute", "queue": "agents", "max_loops": LOOPS},
+            PAUSING[-1],
+        ],
+        "input_schema": coding.INPUT_SCHEMA,
+        "reducers": coding.REDUCERS,
+    },
+}
