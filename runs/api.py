@@ -112,7 +112,7 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
 
     @extend_schema_field(OpenApiTypes.STR)
     def get_github_pull_request_url(self, order: WorkOrder) -> str | None:
-        return order.outputs.get("github_pull_request_url")
+        return order.pull_request_url or None
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_checkpoint_data(self, order: WorkOrder) -> dict[str, Any]:

@@ -24,6 +24,9 @@ from runs.workflows.sequence import FrozenStep
 
 logger = logging.getLogger(__name__)
 
+LONGEST_WISH = 3600.0
+"""Seconds: what another side may have us wait before a step is tried again."""
+
 
 def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
     """Take steps of a run for about `budget` seconds; gives the runs that want a message now, each with the queue it is for.
@@ -99,7 +102,8 @@ def _failed(held: Held, error: Exception) -> None:
     tries = held.run.attempts + 1
     if retry is not None and sequence.worth_retrying(retry, error, tries):
         jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
-        record.again(held, error, seconds=sequence.retry_delay(tries, base=retry["base"], cap=retry["cap"], jitter=jitter))
+        delay = sequence.retry_delay(tries, base=retry["base"], cap=retry["cap"], jitter=jitter)
+        record.again(held, error, seconds=max(delay, min(getattr(error, "after", 0.0), LONGEST_WISH)))
     else:
         record.failed(held, error)
 

@@ -62,9 +62,10 @@ def given(metadata: Mapping[str, Any], steps: Sequence[FrozenStep]) -> dict[str,
     return found
 
 
-def require(metadata: Mapping[str, Any], steps: Sequence[FrozenStep], of: str, material: Any = None) -> None:
-    """See `runs.workflows.base.Context.require_approval`."""
-    asked = [step for step in steps if of in (step["name"], step["function"])]
+def require(metadata: Mapping[str, Any], steps: Sequence[FrozenStep], of: str, material: Any = None, *, at: str = "") -> None:
+    """See `runs.workflows.base.Context.require_approval`. `at` is the step that wants to know."""
+    of = of or _last_approved(metadata, steps)
+    asked = [step for step in steps if of in (step["name"], step["function"])] if of else _asking_before(steps, at)
     approval = given(metadata, asked).get(of)
     if approval is None:
         if any(step["pause_after"] for step in asked) and not _passed_over(metadata, asked):
@@ -81,6 +82,16 @@ def require(metadata: Mapping[str, Any], steps: Sequence[FrozenStep], of: str, m
             "checkpoint of the answer.",
             code="content_changed",
         )
+
+
+def _last_approved(metadata: Mapping[str, Any], steps: Sequence[FrozenStep]) -> str:
+    """The last step of the template that has an approval; "" where none has."""
+    return next((step["name"] for step in reversed(steps) if step["name"] in metadata.get(KEY, {})), "")
+
+
+def _asking_before(steps: Sequence[FrozenStep], at: str) -> list[FrozenStep]:
+    names = [step["name"] for step in steps]
+    return [step for step in steps[: names.index(at) if at in names else None] if step["pause_after"]]
 
 
 def _passed_over(metadata: Mapping[str, Any], asked: Sequence[FrozenStep]) -> bool:
