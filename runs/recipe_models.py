@@ -186,7 +186,7 @@ class Repository(ids.Shown, models.Model):
         max_length=300, blank=True, help_text="owner/name at the forge; empty where the repository's URL says it."
     )
     credential = models.CharField(
-        max_length=120, blank=True, help_text="Name of the credential with the token for clones, pushes and pull requests."
+        max_length=80, blank=True, help_text="Name of the credential with the token for clones, pushes and pull requests."
     )
     created_at = models.DateTimeField(auto_now_add=True)
 

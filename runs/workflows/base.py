@@ -259,6 +259,11 @@ def _no_forge(wanted: Proposal) -> PullRequest:
     raise StepFailed("No forge is set for this repository, so no pull request was opened.", code="no_forge")
 
 
+def _no_credential(name: str) -> str:
+    """For steps called outside the engine."""
+    raise StepFailed(f"There is no credential {name!r} here.", code="credential_missing")
+
+
 class Workspace(Protocol):
     """A git work tree of one order. Every method raises `StepFailed` with a sentence for the person, and honours `Context.check`."""
 
@@ -350,6 +355,12 @@ class Context:
     """Open a pull request for the order's branch at the repository's forge, or bring the open one up to date: never a second one.
 
     Raises StepFailed: `no_forge`, `forge_refused`, `forge_away` and `forge_limit`, where trying again later may help."""
+=======
+    credential: Callable[[str], str] = field(default=_no_credential, repr=False)
+    """`credential("forge")`: a secret by the name that operators gave it, to be used and not kept. Whatever the step writes from then on
+    has a marker in its place, to the letter only: an encoded one is not found.
+
+    Raises StepFailed (`credential_missing`, `credential_locked`)."""
 
     def approved(self, of: str) -> Approval | None:
         """The answer to what a step asked last, if it let the run go on."""

@@ -117,7 +117,7 @@ class _Writer:
             return {name: self.written(one, f"{path}.{name}", seen, depth + 1) for name, one in value.items()}
         if key == "pattern":
             try:
-                _compiled(value)
+                compiled(value)
             except (re2.error, TypeError) as error:
                 words = f"{str(value)[:80]!r} is no pattern of RE2's syntax (no look-around, no back-references)."
                 raise SchemaRefused(path, words) from error
@@ -143,7 +143,7 @@ def _under(path: str, key: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str) -> Any:
+def compiled(pattern: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 1 << 20  # bytes; a bigger automaton is refused
@@ -151,7 +151,7 @@ def _compiled(pattern: str) -> Any:
 
 
 def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[ValidationError]:
-    if isinstance(value, str) and not _compiled(pattern).search(value):
+    if isinstance(value, str) and not compiled(pattern).search(value):
         yield ValidationError(f"{value[:80]!r} does not match {pattern!r}")
 
 
