@@ -24,7 +24,8 @@ from hitl.outbound.requests import CannotSend
 from hitl.undoing import NotYours
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.forks import NothingToFork, ReasonMissing
-from runs.services import InputInvalid, OrdersStopped, PauseClosed, RepositoryNotFound
+from runs.repositories import RepositoryInvalid, RepositoryNotFound
+from runs.services import InputInvalid, OrdersStopped, PauseClosed
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
 from runs.taking_back import TooLate
@@ -34,6 +35,7 @@ STATUS: dict[type[Exception], int] = {
     services.NotFound: 404,
     TemplateNotFound: 404,
     RepositoryNotFound: 404,
+    RepositoryInvalid: 422,
     OrdersStopped: 409,
     NothingToFork: 409,
     ReasonMissing: 422,
@@ -111,6 +113,7 @@ def _extra(error: Exception) -> dict[str, Any]:
             | TemplateInvalid()
             | postponing.PostponingInvalid()
             | EndpointInvalid()
+            | RepositoryInvalid()
             | waits.WaitInvalid()
         ):
             return {"errors": error.errors}

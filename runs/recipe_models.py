@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, PermissionsMixin
 from django.db import models
 from django.db.models import Q
 
 from checkpoints import ids
-from checkpoints.models import JsonTextField
+from checkpoints.models import JsonTextField, Thread
 from runs.frequency import HOW_LONG, PROMISES, WHEN, Frequency
 from runs.workflows import calls, sequence
 from runs.workflows.base import Delivery
@@ -155,6 +156,14 @@ class ForgeKind(models.TextChoices):
     GITLAB = "gitlab", "GitLab"
 
 
+class RepositoryQuerySet(models.QuerySet["Repository"]):
+    def visible_to(self, user: AbstractBaseUser | AnonymousUser) -> RepositoryQuerySet:
+        """Those that a person may be shown: to operators all, to others those of orders that they see."""
+        if isinstance(user, PermissionsMixin) and user.has_perm("runs.view_repository"):
+            return self
+        return self.filter(work_orders__thread__in=Thread.objects.visible_to(user)).distinct()
+
+
 class Repository(ids.Shown, models.Model):
     """What operators settled about a repository: what orders on it begin with, whether they may be made, and what may leave with them."""
 
@@ -189,6 +198,8 @@ class Repository(ids.Shown, models.Model):
         max_length=80, blank=True, help_text="Name of the credential with the token for clones, pushes and pull requests."
     )
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = RepositoryQuerySet.as_manager()
 
     class Meta:
         verbose_name_plural = "repositories"

@@ -51,9 +51,7 @@ class GitHub:
         def make() -> Found:
             repository = self._repository(lazy=bool(wanted.base))
             base = wanted.base or repository.default_branch
-            return _found(
-                repository.create_pull(base=base, head=wanted.branch, title=wanted.title, body=wanted.body, draft=wanted.draft)
-            )
+            return _found(repository.create_pull(base=base, head=wanted.branch, title=wanted.title, body=wanted.body, draft=wanted.draft))
 
         return self._asked(make)
 

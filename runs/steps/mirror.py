@@ -83,5 +83,3 @@ class Mirror:
 
 def _empty() -> StepFailed:
     return StepFailed("The repository's default branch has no commit yet, so there is nothing to work on.", code="empty_repository")
-
-

@@ -91,9 +91,7 @@ class Repository:
             raise StepFailed(f"git {arguments[0]} failed: {self.said(done.errors)}", code="git_failed")
         return done
 
-    def filling_git(
-        self, *arguments: str, watched: Path, cwd: Path | None = None, code: str = "git_failed", remote: bool = False
-    ) -> None:
+    def filling_git(self, *arguments: str, watched: Path, cwd: Path | None = None, code: str = "git_failed", remote: bool = False) -> None:
         """Run a git command that fills the disk, and end it when `watched` grows over the limit."""
 
         def check() -> None:
@@ -118,12 +116,10 @@ class Repository:
         return last_lines(output.replace(access.token.encode(), b"...") if access else output)
 
     def remove(self) -> None:
-        """Delete the folder and everything beside it. The lock is left to who frees it."""
+        """Delete the folder and everything beside it."""
         self.hold()
-        for folder in (self.path, *(self.beside(name) for name in BESIDE)):
-            shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink(missing_ok=True)
-        for name in NOTES:
-            self.beside(name).unlink(missing_ok=True)
+        drop(self.path)
+        self.lock.drop()
 
     def _for_git(self, remote: bool) -> dict[str, str]:
         access = self._access() if remote else None
@@ -194,6 +190,14 @@ class Repository:
                 file.unlink(missing_ok=True)
                 file.parent.mkdir(exist_ok=True)
                 file.write_bytes(wanted)
+
+
+def drop(path: Path) -> None:
+    """Delete a folder and all that lies beside it, but for the lock, which the caller holds. Killed in between, it is done again."""
+    for folder in (path, *(path.with_name(f"{path.name}.{name}") for name in BESIDE)):
+        shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink(missing_ok=True)
+    for name in NOTES:
+        path.with_name(f"{path.name}.{name}").unlink(missing_ok=True)
 
 
 def last_lines(output: bytes, lines: int = 3) -> str:

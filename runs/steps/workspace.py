@@ -104,7 +104,6 @@ class GitWorkspace:
     def remove(self) -> None:
         """Delete the folder and everything beside it, for an order that will not go on here."""
         self._repository.remove()
-        self._repository.lock.drop()
 
     # The work tree
 

@@ -355,7 +355,7 @@ class Context:
     """Open a pull request for the order's branch at the repository's forge, or bring the open one up to date: never a second one.
 
     Raises StepFailed: `no_forge`, `forge_refused`, `forge_away` and `forge_limit`, where trying again later may help."""
-=======
+
     credential: Callable[[str], str] = field(default=_no_credential, repr=False)
     """`credential("forge")`: a secret by the name that operators gave it, to be used and not kept. Whatever the step writes from then on
     has a marker in its place, to the letter only: an encoded one is not found.

@@ -89,9 +89,14 @@ def _proposal(context: Context, delivery: Delivery) -> Proposal:
 def _body(context: Context) -> str:
     order, workspace = context.order, context.workspace
     listed = workspace.git("log", "--format=%h %s", f"--max-count={LISTED + 1}", f"{workspace.base()}..HEAD").splitlines()
-    lines = [f"- `{line.replace('`', '')}`" for line in listed[:LISTED]] + (["- …"] if len(listed) > LISTED else [])
+    lines = [f"- `{_plain(line)}`" for line in listed[:LISTED]] + (["- …"] if len(listed) > LISTED else [])
     decisions = dict.fromkeys(approval.decision_id for approval in context.approvals.values())
     footer = [f"Work order [{order.id}]({order.page})" if order.page else f"Work order {order.id}"]
     footer += [f"approved by {', '.join(f'`{one}`' for one in decisions)}"] if decisions else []
     parts = [order.request.strip()[:LONGEST_REQUEST], "\n".join(lines), "---", ", ".join(footer) + "."]
     return "\n\n".join(filter(None, parts))
+
+
+def _plain(subject: str) -> str:
+    """A commit's subject as it may stand between backquotes; bytes that are no UTF-8 are shown as unknown."""
+    return subject.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("`", "'")
