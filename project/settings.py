@@ -58,6 +58,8 @@ WAYSTATION_REDACT = env.items("WAYSTATION_REDACT", "api_key,api_keys,password,pa
 """Names of secrets: what stands under them in a state, an event or an answer is not kept (`checkpoints.redaction`). Empty: all is kept."""
 WAYSTATION_ENCRYPTION_KEYS = env.encryption_keys("WAYSTATION_ENCRYPTION_KEYS")
 """Newest first; values are written with the first and read with any (`checkpoints.sealing`). None: nothing is encrypted."""
+WAYSTATION_CREDENTIALS_FROM_ENV = env.items("WAYSTATION_CREDENTIALS_FROM_ENV")
+"""Environment variables that any run may use as credentials by their names, e.g. OPENAI_API_KEY; rows of the same name come first."""
 WAYSTATION_IMPORT_BYTES = int(env.number("WAYSTATION_IMPORT_BYTES", 20_000_000, low=1))
 """How large a document may be that a thread is imported from over REST."""
 WAYSTATION_KEEP_DAYS = env.number("WAYSTATION_KEEP_DAYS", 365)
@@ -78,6 +80,8 @@ WAYSTATION_URL = env.base_url("WAYSTATION_URL", "http://localhost:8000")
 """Where people reach this server: what links in mails and messages begin with. A path behind the host is fine."""
 WAYSTATION_OUTBOUND_ALLOW = [entry.lower() for entry in env.items("WAYSTATION_OUTBOUND_ALLOW")]
 """Hosts (`hooks.internal`, `*.internal`), addresses and networks that webhooks may reach though they are not public, also without TLS."""
+WAYSTATION_FETCH_ALLOW = [entry.lower() for entry in env.items("WAYSTATION_FETCH_ALLOW")]
+"""The same for the agents' tool `fetch`, which reads pages: apart, since who may be told is not who may be read."""
 WAYSTATION_OUTBOUND_TRIES = int(env.number("WAYSTATION_OUTBOUND_TRIES", 10, low=1))
 """How often a message is tried before it is given up."""
 WAYSTATION_OUTBOUND_SECONDS = env.number("WAYSTATION_OUTBOUND_SECONDS", 10, low=1)

@@ -20,6 +20,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 from checkpoints import store
 from checkpoints.admin import UNREADABLE, ConfirmedAdmin, IdSearch, ReadOnlyAdmin, as_json, link, row, text
 from checkpoints.models import Blob
+from runs import admin_credentials as admin_credentials  # registers its page
 from runs import definitions, repositories
 from runs.frequency import PROMISES, WHEN, Frequency
 from runs.models import Definition, Pause, Repository, Run, StepTemplate, Template, WorkOrder

@@ -20,6 +20,7 @@ from checkpoints import ids, sealing
 from checkpoints.fields import SealedTextField
 from checkpoints.models import Checkpoint, JsonTextField, SealedJsonField, Thread
 from runs import states
+from runs.credential_models import Credential as Credential
 from runs.recipe_models import OWN_REDUCERS as OWN_REDUCERS
 from runs.recipe_models import Definition as Definition
 from runs.recipe_models import ForgeKind as ForgeKind

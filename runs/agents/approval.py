@@ -14,7 +14,7 @@ understood is never waved through.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
@@ -113,11 +113,11 @@ def explain(tool: Known, arguments: Mapping[str, Any], rules: Sequence[Rule] = (
     return Verdict(ask=False, why=f"No rule asks about this call, and {tool.name} is no tool of high risk.")
 
 
-def parse(rules: Any) -> tuple[Rule, ...]:
-    """Rules from configuration; raises RulesRefused."""
+def parse(rules: Any, *, tools: Collection[str] | None = None) -> tuple[Rule, ...]:
+    """Rules from configuration; raises RulesRefused. `tools`: the names that a rule may speak of, where they are known."""
     if not isinstance(rules, list | tuple) or len(rules) > MAX_RULES:
         raise RulesRefused({"": [f"Rules are a list of up to {MAX_RULES} objects, the first that matches decides."]})
-    read = _Reader()
+    read = _Reader(tools)
     found = [read.rule(rule, str(number)) for number, rule in enumerate(rules)]
     if read.errors:
         raise RulesRefused(read.errors)
@@ -128,6 +128,7 @@ def parse(rules: Any) -> tuple[Rule, ...]:
 class _Reader:
     """Reads rules and gathers what is wrong with them."""
 
+    tools: Collection[str] | None
     errors: dict[str, list[str]] = field(default_factory=dict)
 
     def say(self, place: str, text: str) -> None:
@@ -143,6 +144,8 @@ class _Reader:
             self.say(f"{place}.ask", "true (ask a person) or false (let it pass).")
         if not isinstance(tool, str):
             self.say(f"{place}.tool", "The name of a tool; leave it out for every tool.")
+        elif tool and self.tools is not None and tool not in self.tools:  # a misspelt one would silently never match
+            self.say(f"{place}.tool", f"{tool[:80]!r} is none of the tools here: {', '.join(sorted(self.tools)) or 'there are none'}.")
         if not isinstance(why, str) or len(why) > LONGEST_WHY:
             self.say(f"{place}.why", f"A sentence of up to {LONGEST_WHY} characters.")
         when = self._when(given.get("when", "always"), f"{place}.when")

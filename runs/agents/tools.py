@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from runs.agents.approval import Rule
@@ -54,6 +54,8 @@ class ToolUse:
     context: Context
     call_id: str
     """The model's own id of the call."""
+    state: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The run's state as the loop found it, read-only."""
 
     @property
     def key(self) -> str:

@@ -6,6 +6,7 @@ import logging
 import random
 import threading
 import time
+import traceback
 import uuid
 from typing import Any
 
@@ -149,12 +150,21 @@ def _call(held: Held, step: FrozenStep) -> Outcome | Exception:
         with context.opened(held, step) as opened:
             function = find(step["function"])
             outcome = timed.call(held, step.get("timeout"), lambda: function(held.state, opened))
-        return _checked(held, sequence.conclude(held.steps, step["name"], outcome))
+        return _checked(held, sequence.conclude(held.steps, step["name"], held.scrub(outcome)))
     except Stopped:
         raise
-    except Exception as error:  # the one place: whatever a step raises ends in its run's record
-        logger.exception("step %s of %s failed", step["name"], held.run.shown_id)
+    except Exception as error:  # noqa: BLE001  # the one place: whatever a step raises ends in its run's record
+        _log_failure(held, step, error)
         return error
+
+
+def _log_failure(held: Held, step: FrozenStep, error: Exception) -> None:
+    """The traceback quotes what was raised, so of a run that was given secrets it goes to the server's log as scrubbed text."""
+    if held.scrub:
+        told = held.scrub("".join(traceback.format_exception(error)))
+        logger.error("step %s of %s failed\n%s", step["name"], held.run.shown_id, told)
+    else:
+        logger.error("step %s of %s failed", step["name"], held.run.shown_id, exc_info=error)
 
 
 def _checked(held: Held, outcome: Any) -> Outcome:

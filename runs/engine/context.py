@@ -18,8 +18,9 @@ from django.db import connection, transaction
 from checkpoints import codec, ids, log, redaction, store
 from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, EventKind, Memo
-from runs import workspaces
+from runs import credentials, workspaces
 from runs.engine import approvals, delivering, streaming
+from runs.engine.scrubbing import Said, Scrub
 from runs.models import Repository, Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
 from runs.workflows.base import Context, Order, StepFailed, Stopped
@@ -59,6 +60,8 @@ class Held:
     """What the next commit tells besides, such as a budget that is nearly spent."""
     wake: list[tuple[uuid.UUID, str]] = field(default_factory=list)
     """Runs that want a message once this one is let go, each with its queue."""
+    scrub: Scrub = field(default_factory=Scrub)
+    """Takes the secrets that its steps asked for out of all that they write. Whatever writes a step's words goes through it."""
 
     @cached_property
     def told(self) -> Order:
@@ -105,18 +108,23 @@ class Held:
 
     def once(self, key: str, function: Callable[[], Any]) -> Any:
         """See `runs.workflows.base.Once`."""
-        foreign = threading.get_ident() != self.thread_ident
-        try:
+        with self._own_connection():
             return self._recorded(key, function)
+
+    @contextmanager
+    def _own_connection(self) -> Iterator[None]:
+        """For a thread of the step's own, whose connection nobody else would close."""
+        try:
+            yield
         finally:
-            if foreign:  # a thread of the step's own: nobody else would close its connection
+            if threading.get_ident() != self.thread_ident:
                 connection.close()
 
     def _recorded(self, key: str, function: Callable[[], Any]) -> Any:
         found = Memo.objects.filter(scope=self.key, key=key).first()
         if found is not None:
             return _result(found)
-        value = function()
+        value = self.scrub(function())
         codec.check(value, f"once[{key}]")
         value = redaction.redact(value)
         with transaction.atomic(durable=True):
@@ -142,7 +150,7 @@ class Held:
     def write_log(self, message: str, *, level: str = "info", **data: Any) -> None:
         """A log line in its own small commit, so that it is seen while the step still works. Raises Stopped where the run is not ours."""
         with transaction.atomic(durable=True):
-            line = {"message": codec.readable(message), "level": level, "step": self.at, **data}
+            line = self.scrub({"message": codec.readable(message), "level": level, "step": self.at, **data})
             log.append(self.run.thread_id, self.run.pk, [(EventKind.LOG, line)])
             self._require()  # after the append, which waits for whoever is ending the run just now
 
@@ -152,6 +160,13 @@ class Held:
         with transaction.atomic(durable=True):
             log.append(self.run.thread_id, self.run.pk, [(EventKind.STREAMING_CHUNK, chunk)])
             self._require()
+
+    def credential(self, name: str) -> str:
+        """See `Context.credential`."""
+        with self._own_connection():
+            secret = credentials.resolve(name, team_id=self.run.thread.team_id)
+        self.scrub.learn(secret)
+        return secret
 
 
 def _result(memo: Memo) -> Any:
@@ -174,7 +189,8 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
     order = held.told
     number = loop_num(held.head, step["name"])
     chunks = streaming.Chunks(partial(held.write_chunk, step=step["name"], loop=number))
-    with _workspace(held, order) as workspace, closing(chunks):
+    said = Said(held.scrub, chunks.add)
+    with _workspace(held, order) as workspace, closing(chunks), closing(said):
         yield Context(
             run_id=held.run.shown_id,
             step=step["name"],
@@ -184,7 +200,7 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             sub_steps=[one["name"] for one in step.get("sub_steps", [])],
             order=order,
             log=held.write_log,
-            stream=chunks.add,
+            stream=said.add,
             once=held.once,
             check=held.check,
             workspace=workspace,
@@ -192,6 +208,8 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             approvals=approvals.given(held.head.metadata, held.steps),
             require_approval=partial(approvals.require, held.head.metadata, held.steps, at=step["name"]),
             propose=partial(delivering.propose_at, held.repository, held.credential),
+            credential=held.credential,
+            reach=settings.WAYSTATION_FETCH_ALLOW,
         )
 
 

@@ -139,7 +139,7 @@ def _complete(held: Held, checkpoint: Checkpoint, *, first: Facts, **more: int) 
 def again(held: Held, error: Exception, *, seconds: float) -> None:
     """The step failed and is tried again after so many seconds, by whoever is free then."""
     tries = held.run.attempts + 1
-    words = f"{_words(error)} Tried {tries} time{'s' if tries > 1 else ''}; again in {seconds:.0f} s."
+    words = f"{_words(held, error)} Tried {tries} time{'s' if tries > 1 else ''}; again in {seconds:.0f} s."
     due = timezone.now() + dt.timedelta(seconds=seconds)
     fields = {"status": PENDING, "due_at": due, **FREE, "attempts": tries}
     facts: Facts = [line(words, held.at, level="warning")]
@@ -149,14 +149,15 @@ def again(held: Held, error: Exception, *, seconds: float) -> None:
     return write(held, {**fields, **tracing.untraced(held, checkpoint, told=0)}, [*facts, created(checkpoint)], checkpoint)
 
 
-def _words(error: Exception) -> str:
-    return codec.readable(str(error) if isinstance(error, KNOWN) else f"{type(error).__name__}: {error}")
+def _words(held: Held, error: Exception) -> str:
+    words: str = held.scrub(str(error) if isinstance(error, KNOWN) else f"{type(error).__name__}: {error}")
+    return codec.readable(words)
 
 
 def failed(held: Held, error: Exception) -> None:
     """The step failed: the run ends, its state and the step it stopped at are kept for a retry."""
     code = error.code[:64] if isinstance(error, KNOWN) else FailureCode.STEP_ERROR
-    words = _words(error)
+    words = _words(held, error)
     fields = {"status": FAILED, "error": words, "failure_code": code, "ended_at": timezone.now(), **FREE}
     state = None if isinstance(error, store.CheckpointDamaged) else held.state
     facts, checkpoint = entries.failure(held.run, held.head, state, code=code, words=words, written=held.written)

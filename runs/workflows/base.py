@@ -362,6 +362,9 @@ class Context:
 
     Raises StepFailed (`credential_missing`, `credential_locked`)."""
 
+    reach: Sequence[str] = ()
+    """Hosts and networks that operators let tools read from though they are not public: see `runs.addresses`."""
+
     def approved(self, of: str) -> Approval | None:
         """The answer to what a step asked last, if it let the run go on."""
         return self.approvals.get(of)

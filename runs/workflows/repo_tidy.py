@@ -55,7 +55,7 @@ INPUT_SCHEMA: dict[str, Any] = {
         "push": {
             "type": "boolean",
             "title": "Push the branch",
-            "description": "When all is approved, push the branch to the repository it came from, where its settings leave that to the order.",
+            "description": "When all is approved, push the branch to where it came from, if that is left to the order.",
             "default": False,
         },
     },

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('runs', '0011_inbound'),
+        ('runs', '0012_credentials'),
     ]
 
     operations = [

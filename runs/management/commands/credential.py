@@ -1,0 +1,68 @@
+import getpass
+import sys
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from runs import credentials
+from runs.models import Credential
+
+
+class Command(BaseCommand):
+    help = (
+        "Keep secrets that steps and tools use by name. A value is read from standard input, never from the command line, and never shown."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        commands = parser.add_subparsers(dest="command", required=True)
+        for name, words in (("set", "keep a value, over the one that was there"), ("remove", "delete one")):
+            one = commands.add_parser(name, help=words)
+            one.add_argument("name", help="how steps call it, e.g. OPENAI_API_KEY")
+            one.add_argument("--team", default="", help="for runs of this team only")
+            if name == "set":
+                one.add_argument("--note", default=None, help="what it is for; no part of the secret")
+        commands.add_parser("list", help="names, teams and times")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        match options["command"]:
+            case "set":
+                self._set(options["name"], _team(options["team"]), options["note"])
+            case "remove":
+                self._remove(options["name"], _team(options["team"]))
+            case "list":
+                self._list()
+
+    def _set(self, name: str, team: Group | None, note: str | None) -> None:
+        value = getpass.getpass(f"Value of {name}, not shown: ") if sys.stdin.isatty() else sys.stdin.read(credentials.LONGEST + 2)
+        try:
+            kept = credentials.put(name, value, team=team, note=note)
+        except credentials.CredentialInvalid as error:
+            raise CommandError(f"{name} was not kept. {error}") from None
+        self.stdout.write(f"{name} {'replaced' if kept.rotated_at else 'kept'} for {_whose(kept)}.")
+
+    def _remove(self, name: str, team: Group | None) -> None:
+        found = Credential.objects.filter(name=name, team=team).first()
+        if found is None:
+            raise CommandError(f"There is no credential {name!r} of {team or 'all teams'}.")
+        found.delete()
+        self.stdout.write(f"{name} removed. Runs that ask for it fail from now on, and say so.")
+
+    def _list(self) -> None:
+        for one in Credential.objects.defer("value").select_related("team").order_by("name", "pk"):
+            used = f"used {timezone.localtime(one.used_at):%Y-%m-%d %H:%M}" if one.used_at else "never used"
+            self.stdout.write(f"{one.name:<32} {_whose(one):<24} {used}")
+
+
+def _team(name: str) -> Group | None:
+    if not name:
+        return None
+    found = Group.objects.filter(name=name).first()
+    if found is None:
+        raise CommandError(f"There is no team {name!r}.")
+    return found
+
+
+def _whose(credential: Credential) -> str:
+    return str(credential.team) if credential.team else "all teams"
