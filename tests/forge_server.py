@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import subprocess
 import threading
 import time
@@ -34,6 +35,10 @@ class Failure:
     body: Any = None
     only: str = ""
     """A method; requests of others pass."""
+
+    @property
+    def said(self) -> Any:
+        return {"message": f"Failed with {self.status}"} if self.body is None else self.body
 
 
 @dataclass
@@ -112,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(3)
             return None
         if failure and failure.status != LOST:
-            return self._answer(failure.status, failure.body or {"message": f"Failed with {failure.status}"}, failure.headers)
+            return self._answer(failure.status, failure.said, failure.headers)
         with self.server.lock:  # type: ignore[attr-defined]
             status, answer = self._rest(path, json.loads(body or b"{}"))
         if failure:
@@ -149,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _rest(self, path: str, values: dict[str, Any]) -> tuple[int, Any]:
         query = {name: found[0] for name, found in parse_qs(urlsplit(self.path).query).items()}
         if path.startswith("/api/v4/projects/"):
-            return self._gitlab(unquote(path).removeprefix(f"/api/v4/projects/{PROJECT}"), query, values)
+            return self._gitlab(re.sub(rf"^/api/v4/projects/({PROJECT}|7)(?=/|$)", "", unquote(path)), query, values)
         return self._github(path.removeprefix(f"/repos/{PROJECT}"), query, values)
 
     def _github(self, path: str, query: dict[str, str], values: dict[str, Any]) -> tuple[int, Any]:
@@ -163,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
                 made = self._made(values["head"], values["base"], values["title"], values["body"], values.get("draft", False))
                 said = {"message": "Validation Failed", "errors": [{"message": f"A pull request already exists for ada:{values['head']}."}]}
                 return (201, self._as_github(made)) if made else (422, said)
-            case ("GET" | "PATCH"), ["pulls", number]:
+            case (("GET" | "PATCH"), ["pulls", number]):
                 pull = self.forge.pulls[int(number) - 1]
                 pull |= {name: values[name] for name in ("title", "body") if name in values}
                 return 200, self._as_github(pull)
@@ -188,7 +193,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _made(self, branch: str, base: str, title: str, body: str, draft: bool) -> dict[str, Any] | None:
         if any(pull["branch"] == branch for pull in self.forge.open):
             return None
-        made = {"number": len(self.forge.pulls) + 1, "branch": branch, "base": base, "title": title, "body": body, "draft": draft, "open": True}
+        made = {
+            "number": len(self.forge.pulls) + 1,
+            "branch": branch,
+            "base": base,
+            "title": title,
+            "body": body,
+            "draft": draft,
+            "open": True,
+        }
         self.forge.pulls.append(made)
         return made
 

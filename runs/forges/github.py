@@ -35,13 +35,14 @@ class GitHub:
             retry=None,
             seconds_between_requests=None,
             seconds_between_writes=None,
+            lazy=True,
         )
 
     def find(self, branch: str) -> Found | None:
         label = f"{self._place.project.partition('/')[0]}:{branch}"
 
         def look() -> Found | None:
-            pulls = self._repository(lazy=True).get_pulls(state="open", head=label)
+            pulls = self._repository().get_pulls(state="open", head=label)
             # a forge that does not know the filter gives all of them
             return next((_found(pull) for pull in pulls if pull.head.label.lower() == label.lower()), None)
 
@@ -49,7 +50,7 @@ class GitHub:
 
     def create(self, wanted: Proposal) -> Found:
         def make() -> Found:
-            repository = self._repository(lazy=bool(wanted.base))
+            repository = self._repository()
             base = wanted.base or repository.default_branch
             return _found(repository.create_pull(base=base, head=wanted.branch, title=wanted.title, body=wanted.body, draft=wanted.draft))
 
@@ -60,12 +61,13 @@ class GitHub:
             return
 
         def edit() -> None:
-            self._repository(lazy=True).get_pull(found.number).edit(title=wanted.title, body=wanted.body)
+            self._repository().get_pull(found.number).edit(title=wanted.title, body=wanted.body)
 
         self._asked(edit)
 
-    def _repository(self, *, lazy: bool) -> Repository:
-        return self._client.get_repo(self._place.project, lazy=lazy)
+    def _repository(self) -> Repository:
+        """Asked for only where something of it is wanted that is not known."""
+        return self._client.get_repo(self._place.project)
 
     def _asked(self, ask: Callable[[], Result]) -> Result:
         from github import BadAttributeException, GithubException
@@ -80,8 +82,8 @@ class GitHub:
             raise failure(self._place, error.status, said, error.headers) from None  # what it came from may hold the request
         except RequestException as error:
             raise failure(self._place, 0, f"{type(error).__name__}: {error}") from None
-        except (BadAttributeException, AssertionError, AttributeError, KeyError, TypeError, ValueError) as error:
-            # its client asserts what the answer is like
+        except (BadAttributeException, AssertionError, AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            # its client asserts what the answer is like, and takes no redirect to another host
             raise failure(self._place, 502, f"its answer was not understood ({type(error).__name__})") from None
 
 

@@ -55,14 +55,11 @@ def test_it_leads_to_the_base_branch_and_may_be_a_draft(place, forge):
 def test_an_answer_that_was_lost_does_not_open_a_second_one(place, forge):
     forge.fail(LOST, only="GET")
     assert failure(place).code == "forge_away"
-    forge.failures.clear()
-    forge.failures += []
-    propose(place, Proposal(branch="other", base="main", title="Other", body=""))
     forge.fail(200, body=[], only="GET")
     forge.fail(LOST, only="POST")
     assert failure(place, Proposal(branch="lost", base="main", title="Lost", body="")).code == "forge_away"
     assert propose(place, Proposal(branch="lost", base="main", title="Lost", body="")).opened is False
-    assert [pull["branch"] for pull in forge.pulls] == ["other", "lost"]
+    assert [pull["branch"] for pull in forge.pulls] == ["lost"]
 
 
 def test_who_is_refused_since_there_is_one_takes_that_one(place, forge):
