@@ -229,7 +229,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.forge.git_status:
             return self._answer(self.forge.git_status, {})
         environment = {
-            "PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(self.forge.repositories), "GIT_HTTP_EXPORT_ALL": "1", "HOME": "/nonexistent",
+            "PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(self.forge.repositories), "GIT_HTTP_EXPORT_ALL": "1",
+            "HOME": "/nonexistent",
             "PATH_INFO": path, "QUERY_STRING": urlsplit(self.path).query, "REQUEST_METHOD": self.command, "REMOTE_USER": "ada",
             "CONTENT_TYPE": self.headers.get("Content-Type", ""), "GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "http.receivepack",
             "GIT_CONFIG_VALUE_0": "true", "GIT_CONFIG_KEY_1": "safe.directory", "GIT_CONFIG_VALUE_1": "*",
