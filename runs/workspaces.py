@@ -83,7 +83,9 @@ def make_room() -> None:
     if not limit:
         return
     used = size(root()) + size(mirrors())
-    for one in sorted(_ended(), key=lambda folder: folder.ended_at) if used > limit else ():
+    now = timezone.now()
+    ended = [one for one in _ended() if one.ended_at <= now] if used > limit else []
+    for one in sorted(ended, key=lambda folder: folder.ended_at):
         _drop(one)
         used = size(root()) + size(mirrors())
         if used <= limit:

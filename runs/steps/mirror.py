@@ -28,9 +28,21 @@ class Mirror:
         self._repository.hold()
         try:
             if not self._is_healthy():
-                self._make()
-            self._repository.pin()
-            self._fetch()
+                return self._renew()
+            try:
+                self._fetch()
+            except StepFailed as error:
+                if error.code != "clone_failed" or self._is_sound():
+                    raise
+                self._renew()
+        finally:
+            self._repository.lock.free()
+
+    def renew(self) -> None:
+        """Make it from nothing, since nobody can clone from it. Raises as `refresh`."""
+        self._repository.hold()
+        try:
+            self._renew()
         finally:
             self._repository.lock.free()
 
@@ -58,8 +70,15 @@ class Mirror:
         except StepFailed:
             return False
 
+    def _is_sound(self) -> bool:
+        return not self._repository.git("fsck", "--connectivity-only", "--no-dangling", fine=None).returncode
+
+    def _renew(self) -> None:
+        self._make()
+        self._fetch()
+
     def _make(self) -> None:
-        """Beside the folder, and put in its place at once."""
+        """An empty one, made beside the folder and put in its place at once."""
         new, git = self._repository.beside("new"), self._repository.plain_git
         for folder in (new, self.path):
             shutil.rmtree(folder, ignore_errors=True)
@@ -71,6 +90,7 @@ class Mirror:
 
     def _fetch(self) -> None:
         options = ["--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"]
+        self._repository.pin()
         try:
             self._repository.filling_git("fetch", *options, "origin", *_FETCHED, watched=self.path, code="clone_failed", remote=True)
         except StepFailed as error:

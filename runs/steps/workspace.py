@@ -200,12 +200,14 @@ class GitWorkspace:
             shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink(missing_ok=True)
         mirror = self._mirror_with_base()
         source = str(mirror.path) if mirror else self._order.repository_url
-        # --no-local: own objects, checked by git on the way; a local origin may be changed or removed later, a mirror must not be changed.
         upload = [f"--upload-pack={_LOCAL_SIDE} upload-pack"] if mirror or self._is_local else []
-        options = ["--quiet", "--no-checkout", "--no-local", "--no-tags", "--no-recurse-submodules", "--template=", *upload]
-        self._repository.filling_git(
-            "clone", *options, "--", source, str(new), watched=new, cwd=self.path.parent, code="clone_failed", remote=mirror is None
-        )
+        try:
+            self._clone_from(source, new, upload)
+        except StepFailed as error:
+            if mirror is None or error.code != "clone_failed":
+                raise
+            mirror.renew()  # it is damaged
+            self._clone_from(source, new, upload)
         if mirror:
             self._repository.plain_git("fetch", "-q", "--no-tags", *upload, source, f"+{HEAD}:{HEAD}", cwd=new)
             self._repository.plain_git("remote", "set-url", "origin", self._order.repository_url, cwd=new)
@@ -215,6 +217,14 @@ class GitWorkspace:
         new.rename(self.path)
         if mirror:
             mirror.keep(self._order.id, self._at.base if self._at else first)
+
+    def _clone_from(self, source: str, new: Path, upload: Sequence[str]) -> None:
+        # --no-local: own objects, checked by git on the way; a local origin may be changed or removed later, a mirror must not be changed.
+        options = ["--quiet", "--no-checkout", "--no-local", "--no-tags", "--no-recurse-submodules", "--template=", *upload]
+        remote = source == self._order.repository_url
+        self._repository.filling_git(
+            "clone", *options, "--", source, str(new), watched=new, cwd=self.path.parent, code="clone_failed", remote=remote
+        )
 
     def _mirror_with_base(self) -> Mirror | None:
         """The mirror, brought up to date for an order that begins; one that is restored needs its base alone, and maybe no origin."""

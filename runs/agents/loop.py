@@ -1,0 +1,346 @@
+"""One loop of an agent: a request to its model, and the calls that this wants made. One loop is one execution of the step.
+
+What must not be done twice is recorded before what follows from it: the answer before its calls, each call's result when it is there. So a
+crash anywhere repeats neither a request nor a finished call. A question to a person is asked midway: the same execution goes on.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from runs.agents import asking, journal, memory, model, templating, tools
+from runs.agents.approval import Verdict, explain
+from runs.agents.config import ASK_HUMAN, Agent
+from runs.agents.journal import Journal, Ready
+from runs.agents.memory import AgentCheckpointState, Json
+from runs.workflows import calls as decisions
+from runs.workflows import schemas
+from runs.workflows.base import Call, Commit, Context, Go, Outcome, Report, State, StepFailed, Told
+
+OUTPUT = "final_answer"
+"""The tool by which a model gives an answer that has a schema."""
+KEPT = "What was done so far is kept; a retry has the limit anew."
+UNITS = {"total_tokens": "tokens", "cost": "USD", "seconds": "seconds of work"}
+UNFIT = f"Give your answer by calling `{OUTPUT}` with an object that fits its schema. "
+
+
+@dataclass
+class Loop:
+    """The loop at hand. `mind` and `messages` are what the state becomes."""
+
+    agent: Agent
+    state: State
+    context: Context
+    mind: AgentCheckpointState
+    messages: list[Json]
+    touched: bool = False
+    """Something was done in the workspace."""
+
+    @property
+    def journal(self) -> Journal:
+        return Journal(self.context, self.state)
+
+    def take(self) -> Outcome:
+        """What this loop came to: the next one, a question, or the end of the turn."""
+        if not memory.open_calls(self.mind):
+            self._request()
+        response, wanted = self.mind["prompt_messages"][-1], memory.open_calls(self.mind)
+        said = memory.text_of(response)
+        if not wanted:
+            return self._answered(said)
+        results = {call["id"]: result for call in wanted if (result := self.mind["tool_cache"].get(call["id"])) is not None}
+        ready, asked, questions = self._sorted([call for call in wanted if call["id"] not in results], results)
+        self._check_calls(len(ready))
+        self._enter_workspace(ready)
+        results |= self.journal.make(ready)
+        self._remember(wanted, results, said)
+        if asked and (pause := asking.about_calls(self.state, self.context, asked, said, self._update())):
+            return replace(pause, commit=self._commit())
+        if questions:
+            return self._ask(questions[0], said)
+        return self._go_on(wanted, results, said)
+
+    # The request
+
+    def _request(self) -> None:
+        _check_limits(self.agent, self.mind)
+        recorded = self.context.once("request", self._asked, tell=self._usage)
+        used = {name: recorded[name] for name in memory.NOTHING_USED if name in recorded}
+        if self.mind["current_loop"] == 1 + self.mind["loops_before"]:
+            self.messages = memory.upserted(self.messages, self._message("user", memory.prompt_of(self.mind), at=recorded["at"]))
+        self.mind = memory.heard(self.mind, recorded["message"], used)
+        self.messages = memory.upserted(self.messages, self._message("assistant", memory.text_of(recorded["message"]), at=recorded["at"]))
+
+    def _asked(self) -> Json:
+        """Ask the model; what is said comes over `Context.stream`."""
+        began, at = time.monotonic(), dt.datetime.now(dt.UTC).isoformat()
+        endpoint = model.endpoint_of(self.agent.model, self.agent.base_url, self.agent.credential)
+        key = self.context.credential(endpoint.credential) if endpoint.credential else ""
+        asked = model.Asked(
+            messages=self.mind["prompt_messages"],
+            instructions=templating.filled(self.agent.instructions, self.state, self.context),
+            tools=self._offered(),
+        )
+        listener = model.Listener(say=self.context.stream, check=self.context.check, until=began + _seconds_left(self.agent, self.mind))
+        reply = model.ask(endpoint, asked, listener, key=key)
+        return {
+            "message": memory.recorded(reply, self.context.key),
+            "at": at,
+            "model": reply.model,
+            "requests": 1,
+            "input_tokens": reply.input_tokens,
+            "output_tokens": reply.output_tokens,
+            "cost": reply.cost or 0.0,
+            "unpriced": int(reply.cost is None),
+            "seconds": round(time.monotonic() - began, 3),
+        }
+
+    def _offered(self) -> list[Mapping[str, Any]]:
+        """What the model is told of its tools."""
+        offered: list[Mapping[str, Any]] = [tools.schema_of(one) for one in self.agent.registered]
+        if ASK_HUMAN in self.agent.tools:
+            offered.append(asking.TOLD)
+        if self.agent.output_schema:
+            words = "Give the final answer, once all is known."
+            offered.append({"name": OUTPUT, "description": words, "parameters": self.agent.output_schema})
+        return offered
+
+    def _usage(self, recorded: Mapping[str, Any]) -> Told:
+        """The line of the log that tells what a request came to, and what is left."""
+        run, thread = memory.plus(self.mind["usage"], recorded), memory.plus(self.mind["thread_usage"], recorded)
+        own = {name: recorded[name] for name in ("requests", "input_tokens", "output_tokens", "cost", "model")}
+        tokens = recorded["input_tokens"] + recorded["output_tokens"]
+        words = f"Loop {self.mind['current_loop']}: {tokens:,} tokens" + (
+            f", {recorded['cost']:.4f} USD" if recorded["cost"] else ", price unknown" if recorded["unpriced"] else ""
+        )
+        more = {"loop_num": self.context.loop_num, "loop": self.mind["current_loop"], "run": run, "thread": thread}
+        limit = _limits(self.agent)
+        spent = _spent(run)
+        left = {name: round(max(0, value - spent[name]), 8) for name, value in limit.items()}
+        told = {"what": "usage", **own, **more, "limit": limit, "left": left}
+        return "log", {"message": words, "level": "info", **told}
+
+    # The calls
+
+    def _sorted(
+        self, wanted: Sequence[Json], results: dict[str, Json]
+    ) -> tuple[list[Ready], list[tuple[Call, Verdict]], list[tuple[Json, dict[str, Any]]]]:
+        """Calls that may be made, calls that a person is asked about, and questions. What became of all others is added to `results`."""
+        ready: list[Ready] = []
+        asked: list[tuple[Call, Verdict]] = []
+        questions: list[tuple[Json, dict[str, Any]]] = []
+        for call in wanted:
+            try:
+                self._sort(call, results, ready, asked, questions)
+            except tools.ToolFailed as error:
+                results[call["id"]] = self._note(call, journal.ended("failed", str(error)))
+        return ready, asked, questions
+
+    def _sort(
+        self, call: Json, results: dict[str, Json], ready: list[Ready], asked: list[tuple[Call, Verdict]], questions: list[Any]
+    ) -> None:
+        """Raises ToolFailed for a call that cannot be made."""
+        if hidden := sorted(set(memory.hidden_in(call["arguments"]))):
+            raise tools.ToolFailed(f"{', '.join(hidden)}: named like a secret, so not kept. The tool has its secrets; leave it out.")
+        if call["tool"] == ASK_HUMAN and ASK_HUMAN in self.agent.tools:
+            question = asking.question_in(call["arguments"])
+            answer = asking.answer_in(self.state, self.context, self.mind, call["id"])
+            if answer is None:
+                questions.append((call, question))
+            else:
+                results[call["id"]] = self._note(call, journal.ended("done", answer))
+            return
+        if call["tool"] == OUTPUT and self.agent.output_schema:
+            results[call["id"]] = self._output(call)
+            return
+        if call["tool"] not in self.agent.tools:
+            raise tools.UnknownTool(f"There is no tool {str(call['tool'])[:80]!r} here.")
+        tool = tools.find(call["tool"])
+        arguments = tools.read_arguments(tool, call["arguments"])
+        verdict = explain(tool, arguments, self.agent.approvals)
+        if not verdict.ask:
+            ready.append(Ready(id=call["id"], tool=tool, arguments=arguments))
+            return
+        one = tools.as_call(tool, call["id"], arguments)
+        if not decisions.all_decided(self.state, self.context.step, [one]):
+            asked.append((one, verdict))
+        elif made := decisions.approved(self.state, self.context.step, [one]):
+            ready.append(Ready(id=call["id"], tool=tool, arguments=made[0].arguments, edited=made[0].edited))
+        else:
+            why = decisions.rejected(self.state, self.context.step).get(call["id"], "")
+            results[call["id"]] = self._note(call, journal.ended("rejected", f"A person rejected this call, so it was not made: {why}"))
+
+    def _note(self, call: Json, result: Json) -> Json:
+        return self.journal.note(call["id"], call["tool"], call["arguments"], lambda: result)
+
+    def _output(self, call: Json) -> Json:
+        """Whether the final answer fits its schema; what does not is told to the model."""
+        faults = schemas.validate_resume_payload(self.agent.output_schema, call["arguments"])
+        if not faults:
+            return journal.ended("done", "Taken.")
+        words = " ".join(f"{place}: {text}" for place, texts in faults.items() for text in texts)
+        raise tools.ToolFailed(f"{UNFIT}{words[:2_000]}")
+
+    def _check_calls(self, more: int) -> None:
+        limit, made = self.agent.limits.tool_calls, self.mind["usage"]["tool_calls"]
+        if limit is not None and made + more > limit:
+            raise StepFailed(
+                f"The agent wants {more} more call{'s' if more > 1 else ''} of tools, and {made} of {limit} were made. {KEPT}",
+                code="limit_tool_calls",
+            )
+
+    def _enter_workspace(self, ready: Sequence[Ready]) -> None:
+        """The workspace as the last checkpoint has it: what a lost worker did in it since is done again."""
+        if any(call.tool.in_workspace for call in ready):
+            self.context.workspace.restore()
+            self.touched = True
+
+    def _commit(self) -> Commit | None:
+        """What the loop changed in the workspace, committed."""
+        if not self.touched:
+            return None
+        workspace = self.context.workspace
+        listed = workspace.git("ls-files", "-m", "-d", "-o", "--exclude-standard", "-z")
+        paths = sorted({path for path in listed.split("\0") if path})
+        workspace.commit(f"{self.context.step}: loop {self.mind['current_loop']}", paths)
+        return workspace.snapshot()
+
+    # What comes of it
+
+    def _remember(self, wanted: Sequence[Json], results: Mapping[str, Json], said: str) -> None:
+        """Note the loop's results, complete, for whoever goes on with it; and for people, cut."""
+        self.mind = {**self.mind, "tool_cache": dict(results)}
+        shown = [_shown(call, results.get(call["id"])) for call in wanted]
+        known = next((one for one in self.messages if one["id"] == self._id("assistant")), None)
+        at = known["at"] if known else dt.datetime.now(dt.UTC).isoformat()
+        self.messages = memory.upserted(self.messages, self._message("assistant", said, at=at, tools=shown))
+
+    def _ask(self, question: tuple[Json, dict[str, Any]], said: str) -> Outcome:
+        """The model asks a person (S0-30)."""
+        call, asked = question
+        self.journal.start(call["id"], call["tool"], call["arguments"])
+        self.mind = {**self.mind, "asked": call["id"]}
+        update = {**self._update(), "decided": {self.context.step: ""}}  # an older answer is none to this question
+        return replace(asking.a_question(asked, self.context, said, update), commit=self._commit())
+
+    def _go_on(self, wanted: Sequence[Json], results: Mapping[str, Json], said: str) -> Outcome:
+        """The next loop; or the end, where the final answer was given."""
+        made = sum(results[call["id"]]["status"] == "done" and call["tool"] not in {ASK_HUMAN, OUTPUT} for call in wanted)
+        self.mind = memory.closed(self.mind, results, {"tool_calls": made})
+        final = next((call for call in wanted if call["tool"] == OUTPUT and results[call["id"]]["status"] == "done"), None)
+        if final is not None and self.agent.output_schema:
+            return self._finish(dict(final["arguments"]), said)
+        return self._next()
+
+    def _next(self) -> Outcome:
+        _check_loops(self.mind)
+        return Go(update=self._update(), to=self.context.step, commit=self._commit())
+
+    def _answered(self, said: str) -> Outcome:
+        """The model answered and wants nothing: the turn ends, if this is what was asked for."""
+        if not self.agent.output_schema:
+            return self._finish(said, said)
+        output = _object_in(said)
+        faults = schemas.validate_resume_payload(self.agent.output_schema, output) if output is not None else {"": ["this was text."]}
+        if output is not None and not faults:
+            return self._finish(output, said)
+        words = " ".join(f"{place}: {text}" for place, texts in faults.items() for text in texts)
+        self.mind = memory.urged(self.mind, f"{UNFIT}{words[:2_000]}")
+        return self._next()
+
+    def _finish(self, output: Any, said: str) -> Outcome:
+        shown = said if isinstance(output, str) else tools.quoted(json.dumps(output, indent=2, ensure_ascii=False), language="json")
+        if not isinstance(output, str) and not said:
+            at = dt.datetime.now(dt.UTC).isoformat()
+            known = next((one for one in self.messages if one["id"] == self._id("assistant")), {})
+            self.messages = memory.upserted(self.messages, {**self._message("assistant", shown, at=at), **known, "content": shown})
+        update = {**self._update(run_id=""), "output": output}
+        return Go(update=update, report=Report(content=shown), commit=self._commit())
+
+    def _update(self, *, run_id: str | None = None) -> Json:
+        """What joins the state. Whole values, so that it comes to the same under any reducer."""
+        step = self.context.step
+        turn = self.context.run_id if run_id is None else run_id
+        return {
+            memory.MESSAGES: self.messages,
+            memory.KEY: {**self.state.get(memory.KEY, {}), step: self.mind},
+            memory.TURNS: {**self.state.get(memory.TURNS, {}), step: turn},
+        }
+
+    def _id(self, role: str) -> str:
+        return f"msg_{memory.name(self.context.key, role)}"
+
+    def _message(self, role: str, content: str, *, at: str, tools: Sequence[Json] = ()) -> Json:
+        return {
+            "id": self._id(role),
+            "role": role,
+            "content": content,
+            "run_id": self.context.run_id,
+            "loop": self.context.loop_num,
+            "tools": list(tools),
+            "at": at,
+        }
+
+
+def _shown(call: Json, result: Mapping[str, Any] | None) -> Json:
+    """A call as people read it."""
+    came = result or journal.ended("waiting", "")
+    told = {"result": journal.shortened(came["result"]), "status": came["status"], "ms": came["ms"]}
+    return {"id": call["id"], "tool": call["tool"], "arguments": call["arguments"], **told}
+
+
+def _object_in(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text is, also inside a block of code."""
+    bare = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
+    try:
+        found = json.loads(bare)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _check_loops(mind: AgentCheckpointState) -> None:
+    if mind["current_loop"] - mind["loops_before"] > mind["total_loops"]:
+        raise StepFailed(
+            f"The agent took {mind['total_loops']} loops without an answer, which is its limit. {KEPT}",
+            code="loop_limit",
+        )
+
+
+def _check_limits(agent: Agent, mind: AgentCheckpointState) -> None:
+    """Raise StepFailed where no further request is covered."""
+    used, limits = mind["usage"], agent.limits
+    _check_loops(mind)
+    if limits.cost is not None and used["unpriced"]:
+        raise StepFailed(
+            f"The price of {agent.model or model.default().model} is not known, so its limit of {limits.cost:g} USD cannot be kept. "
+            "Name the price in WAYSTATION_MODEL_PRICES, then retry.",
+            code="price_unknown",
+        )
+    spent = _spent(used)
+    for name, limit in _limits(agent).items():
+        if name != "tool_calls" and spent[name] >= limit:
+            words = f"The agent has used {spent[name]:,g} of {limit:,g} {UNITS[name]}. {KEPT}"
+            raise StepFailed(words, code=f"limit_{name}")
+
+
+def _seconds_left(agent: Agent, mind: AgentCheckpointState) -> float:
+    return float("inf") if agent.limits.seconds is None else agent.limits.seconds - mind["usage"]["seconds"]
+
+
+def _limits(agent: Agent) -> dict[str, float]:
+    """Those that there are. (`tokens` alone would be the name of a secret.)"""
+    named = {"total_tokens": agent.limits.tokens, "cost": agent.limits.cost, "tool_calls": agent.limits.tool_calls}
+    return {name: limit for name, limit in {**named, "seconds": agent.limits.seconds}.items() if limit is not None}
+
+
+def _spent(used: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        "total_tokens": used["input_tokens"] + used["output_tokens"],
+        **{name: used[name] for name in ("cost", "tool_calls", "seconds")},
+    }

@@ -1,0 +1,267 @@
+"""What an agent knows: its conversation, as pydantic-ai writes messages down, and where in its loops it stands. Plain JSON in the state.
+
+`state["agent"][<step>]` is an AgentCheckpointState (S0-61, 62), `state["messages"]` the conversation as people read it, and
+`state["agent_turns"][<step>]` the run in which the turn under way began: it does not outlive a turn (`runs.threads.PER_TURN`), so what
+comes next knows whether it goes on with a turn or begins one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypedDict
+
+from runs.agents.model import Reply
+from runs.workflows.base import Context, State
+
+Json = dict[str, Any]
+
+KEY, TURNS, MESSAGES = "agent", "agent_turns", "messages"
+DEEPEST = 30
+"""Levels of arguments that are kept as an object."""
+UNMADE = "This call was not made: the run ended before."
+HIDDEN = "[redacted]"
+"""What stands where a value is not kept, since its name is one of a secret."""
+
+
+class Usage(TypedDict):
+    """What requests came to. `cost` is US dollars, without those whose price nobody knows (`unpriced`)."""
+
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    tool_calls: int
+    cost: float
+    unpriced: int
+    seconds: float
+    """Of work on requests and tools."""
+
+
+class CallContext(TypedDict):
+    """For whom the turn is."""
+
+    user_id: int | None
+    session_id: str
+    """The thread, or the work order."""
+    metadata: dict[str, str]
+    """`run_id`: the run that counts and has limits."""
+
+
+class AgentCheckpointState(TypedDict):
+    """An agent between two loops, or where it waits for a person in the middle of one."""
+
+    prompt_messages: list[Json]
+    """The whole conversation. Where the last one is a model's with calls, these are being made: there is no other request for them."""
+    current_loop: int
+    """The loop to go on with, from 1 in each turn."""
+    total_loops: int
+    """How many there may be."""
+    loops_before: int
+    """Loops of this turn that were taken in runs which this one takes up: the limit is one of a run."""
+    intermediate_steps: dict[str, Json]
+    """Loop → `{"calls": [{"id", "tool", "status"}], "input_tokens", "output_tokens"}`, of this turn."""
+    tool_cache: dict[str, Json]
+    """Call's id → its result, of the loop under way. Those of earlier loops are in the conversation."""
+    call_context: CallContext
+    history_offset: int
+    """Where in `prompt_messages` this turn begins."""
+    run_depends: list[str]
+    """The runs in which turns of this conversation were taken, oldest first."""
+    is_resumed: bool
+    """This turn was interrupted, by a question or an end, and goes on."""
+    asked: str
+    """Id of the call that is a question to a person; "" for none."""
+    usage: Usage
+    """Of this run, of which the limits are."""
+    thread_usage: Usage
+    """Of all turns of the conversation."""
+
+
+NOTHING_USED: Usage = {
+    "requests": 0, "input_tokens": 0, "output_tokens": 0, "tool_calls": 0, "cost": 0.0, "unpriced": 0, "seconds": 0.0,
+}  # fmt: skip
+STARTED: Json = {
+    "prompt_messages": [],
+    "run_depends": [],
+    "thread_usage": NOTHING_USED,
+}
+
+
+def plus(one: Mapping[str, Any], other: Mapping[str, Any]) -> Usage:
+    total = {name: round(one.get(name, 0) + other.get(name, 0), 8) for name in NOTHING_USED}
+    return total  # type: ignore[return-value]  # just those keys
+
+
+def recall(state: State, context: Context, *, prompt: str, max_loops: int) -> AgentCheckpointState:
+    """Where the agent stands: in the turn under way, or at the first loop of a new one, which begins with `prompt`."""
+    kept = state.get(KEY, {}).get(context.step)
+    if kept is None or not state.get(TURNS, {}).get(context.step):
+        return _begin(kept or STARTED, context, prompt, max_loops)
+    mind: AgentCheckpointState = {**STARTED, **kept}
+    mind["is_resumed"] = mind["is_resumed"] or bool(mind["tool_cache"] or mind["asked"] or open_calls(mind))
+    if mind["call_context"]["metadata"].get("run_id") != context.run_id:  # another run goes on with it: it has limits of its own
+        mind |= {"is_resumed": True, "usage": NOTHING_USED, "loops_before": mind["current_loop"] - 1, "total_loops": max_loops}  # type: ignore[typeddict-item]
+        mind["call_context"] = _call_context(context)
+        mind["run_depends"] = _and(mind["run_depends"], context.run_id)
+    return mind
+
+
+def _begin(before: Mapping[str, Any], context: Context, prompt: str, max_loops: int) -> AgentCheckpointState:
+    messages = before["prompt_messages"]
+    left = [_returned(call["id"], call["tool"], UNMADE) for call in calls_of(messages[-1])] if messages else []
+    asked = {"kind": "request", "parts": [*left, {"part_kind": "user-prompt", "content": prompt}]}
+    return {
+        "prompt_messages": [*messages, asked],
+        "current_loop": 1,
+        "total_loops": max_loops,
+        "loops_before": 0,
+        "intermediate_steps": {},
+        "tool_cache": {},
+        "call_context": _call_context(context),
+        "history_offset": len(messages),
+        "run_depends": _and(before["run_depends"], context.run_id),
+        "is_resumed": False,
+        "asked": "",
+        "usage": NOTHING_USED,
+        "thread_usage": before["thread_usage"],
+    }
+
+
+def _call_context(context: Context) -> CallContext:
+    return {"user_id": context.order.user_id, "session_id": context.order.id, "metadata": {"run_id": context.run_id}}
+
+
+def _and(runs: list[str], run_id: str) -> list[str]:
+    return runs if run_id in runs else [*runs, run_id]
+
+
+def prompt_of(mind: AgentCheckpointState) -> str:
+    """What this turn began with."""
+    first = mind["prompt_messages"][mind["history_offset"]]
+    return next((str(part["content"]) for part in reversed(first["parts"]) if part["part_kind"] == "user-prompt"), "")
+
+
+def heard(mind: AgentCheckpointState, message: Json, used: Mapping[str, Any]) -> AgentCheckpointState:
+    """After a model's answer."""
+    step = {"calls": [], "input_tokens": used.get("input_tokens", 0), "output_tokens": used.get("output_tokens", 0)}
+    return {
+        **mind,
+        "prompt_messages": [*mind["prompt_messages"], message],
+        "intermediate_steps": {**mind["intermediate_steps"], str(mind["current_loop"]): step},
+        "usage": plus(mind["usage"], used),
+        "thread_usage": plus(mind["thread_usage"], used),
+    }
+
+
+def open_calls(mind: AgentCheckpointState) -> list[Json]:
+    """The calls of the loop under way, `{"id", "tool", "arguments"}` each; none where the model is to be asked."""
+    return calls_of(mind["prompt_messages"][-1])
+
+
+def closed(mind: AgentCheckpointState, results: Mapping[str, Mapping[str, Any]], used: Mapping[str, Any]) -> AgentCheckpointState:
+    """After the calls of a loop: what they gave is the next thing that the model is told (S0-60)."""
+    calls, loop = open_calls(mind), str(mind["current_loop"])
+    parts = [_returned(call["id"], call["tool"], results[call["id"]]["result"]) for call in calls]
+    told = [{"id": call["id"], "tool": call["tool"], "status": results[call["id"]]["status"]} for call in calls]
+    return {
+        **mind,
+        "prompt_messages": [*mind["prompt_messages"], {"kind": "request", "parts": parts}],
+        "current_loop": mind["current_loop"] + 1,
+        "intermediate_steps": {**mind["intermediate_steps"], loop: {**mind["intermediate_steps"].get(loop, {}), "calls": told}},
+        "tool_cache": {},
+        "asked": "",
+        "usage": plus(mind["usage"], used),
+        "thread_usage": plus(mind["thread_usage"], used),
+    }
+
+
+def urged(mind: AgentCheckpointState, words: str) -> AgentCheckpointState:
+    """After an answer that will not do: the model is told why, in another loop."""
+    again = {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": words}]}
+    return {**mind, "prompt_messages": [*mind["prompt_messages"], again], "current_loop": mind["current_loop"] + 1}
+
+
+def _returned(call_id: str, tool: str, content: Any) -> Json:
+    return {"part_kind": "tool-return", "tool_name": tool, "tool_call_id": call_id, "content": content}
+
+
+def recorded(reply: Reply, key: str) -> Json:
+    """A model's answer as it is kept: its calls with ids that are no other call's, since some models number them anew in each answer."""
+    parts, number = [], 0
+    for part in reply.message["parts"]:
+        if part["part_kind"] == "tool-call":
+            number += 1
+            part = {**part, "tool_call_id": f"call_{name(key, str(number))}", "args": _arguments(part.get("args"))}
+        parts.append(part)
+    return {**reply.message, "parts": parts}
+
+
+def _arguments(written: Any) -> Any:
+    """As an object where a state can hold it, so that names of secrets are found in it; else as the model wrote it."""
+    if not isinstance(written, str):
+        return written or {}
+    try:
+        read = json.loads(written or "{}", parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return written
+    return read if isinstance(read, dict) and _plain(read, DEEPEST) else written
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON value")
+
+
+def _plain(value: Any, levels: int) -> bool:
+    """Whether a JSON value is neither deep nor holds immense numbers."""
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return levels > 0 and all(_plain(one, levels - 1) for one in inner)
+    return not isinstance(value, int) or value.bit_length() <= 1_000
+
+
+def calls_of(message: Mapping[str, Any]) -> list[Json]:
+    """The calls in a model's message; `arguments` are as the model wrote them: text, or an object."""
+    if message["kind"] != "response":
+        return []
+    return [
+        {"id": part["tool_call_id"], "tool": part["tool_name"], "arguments": part.get("args") or "{}"}
+        for part in message["parts"]
+        if part["part_kind"] == "tool-call"
+    ]
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """What a model said, without its calls and thoughts."""
+    return "".join(str(part["content"]) for part in message["parts"] if part["part_kind"] == "text")
+
+
+def name(*parts: str) -> str:
+    """A short name that is the same at every attempt."""
+    return hashlib.sha256("/".join(parts).encode()).hexdigest()[:20]
+
+
+def upserted(messages: Sequence[Json], *new: Json) -> list[Json]:
+    """The conversation with messages added, or replaced where one of that id stands."""
+    places = {one["id"]: place for place, one in enumerate(messages) if isinstance(one, Mapping) and "id" in one}
+    found = list(messages)
+    for one in new:
+        if one["id"] in places:
+            found[places[one["id"]]] = one
+        else:
+            places[one["id"]] = len(found)
+            found.append(one)
+    return found
+
+
+def hidden_in(value: Any) -> Iterator[str]:
+    """Names in arguments whose values were not kept."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if inner == HIDDEN:
+                yield str(key)
+            else:
+                yield from hidden_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from hidden_in(inner)

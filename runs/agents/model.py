@@ -1,0 +1,371 @@
+"""Language models, by provider, name and address: the one module that knows pydantic-ai, which is imported when a model is asked.
+
+A request runs in a thread with an event loop of its own, so that the step's thread stays free to say what comes and to look whether the
+run is still wanted; when it is not, the request is cancelled and its connection closed. Nothing is tried again here: what may be is told
+by its code, and the step's retry policy decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from runs.agents import scripted
+from runs.agents.config import SCRIPTED
+from runs.workflows.base import StepFailed
+
+if TYPE_CHECKING:
+    from pydantic_ai import messages as wire
+    from pydantic_ai.models import Model, ModelRequestParameters
+
+POLL = 0.1
+"""Seconds between two looks whether the run is still wanted, while nothing comes."""
+CONNECT_SECONDS = 10.0
+WORTH_RETRYING = ("model_busy", "model_unavailable", "model_unreachable", "model_cut", "model_silent", "model_odd")
+"""Codes of failures that another try may mend; the others need a person."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """A model, and where it is asked."""
+
+    model: str
+    """`provider:name`, or `scripted`."""
+    base_url: str = ""
+    """ "" is the provider's own."""
+    credential: str = ""
+    """Name of the key; "" for none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """US dollars per million tokens."""
+
+    input: float
+    output: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """What operators settled for all agents (`configure`)."""
+
+    default: Endpoint = Endpoint(model=SCRIPTED)
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """By `provider:name`; others are priced by genai-prices, which comes with pydantic-ai."""
+    silence: float = 60.0
+    """Seconds that an endpoint may be silent in the middle of an answer."""
+
+
+_server = Server()
+
+
+def configure(server: Server) -> None:
+    """From now on agents whose template names no model ask this one."""
+    global _server
+    _server = server
+
+
+def default() -> Endpoint:
+    return _server.default
+
+
+def endpoint_of(model: str, base_url: str, credential: str) -> Endpoint:
+    """The endpoint that a template names; the server's own where it names none."""
+    return Endpoint(model=model, base_url=base_url, credential=credential) if model else _server.default
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request."""
+
+    messages: Sequence[Mapping[str, Any]]
+    """The conversation, as `memory` keeps it."""
+    instructions: str = ""
+    tools: Sequence[Mapping[str, Any]] = ()
+    """`{"name", "description", "parameters"}` each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """An answer. As JSON it is what `Context.once` records."""
+
+    message: dict[str, Any]
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+    """US dollars; None where nobody knows the price."""
+
+
+@dataclass
+class Listener:
+    """Who asked, while the model answers."""
+
+    say: Callable[[str], None]
+    """Called with each piece of text, in the caller's thread."""
+    check: Callable[[], None]
+    """Raises where the answer is not wanted any more."""
+    until: float = float("inf")
+    """On the monotonic clock: when the turn's time is up."""
+
+
+def ask(endpoint: Endpoint, asked: Asked, listener: Listener, *, key: str = "") -> Reply:
+    """The model's answer. Raises StepFailed with a code of `_failure`, and what the listener's `check` raises."""
+    pieces: queue.Queue[str | Reply | Exception] = queue.Queue()
+    request = _Request(endpoint, asked, key, pieces.put)
+    thread = threading.Thread(target=request.run, name="model request", daemon=True)
+    thread.start()
+    try:
+        while True:
+            got = _next(pieces, listener)
+            if isinstance(got, Reply):
+                return got
+            if isinstance(got, Exception):
+                raise _failure(got, endpoint) from got
+            listener.say(got)
+    finally:
+        request.cancel()
+        thread.join(CONNECT_SECONDS)
+
+
+def _next(pieces: queue.Queue[str | Reply | Exception], listener: Listener) -> str | Reply | Exception:
+    while True:
+        listener.check()
+        if time.monotonic() > listener.until:
+            raise StepFailed("The turn took longer than it may. What was done so far is kept.", code="limit_seconds")
+        try:
+            return pieces.get(timeout=POLL)
+        except queue.Empty:
+            continue
+
+
+class _Request:
+    """One request, in a thread and an event loop of its own. `put` takes pieces of text, and at the end the reply or what went wrong."""
+
+    def __init__(self, endpoint: Endpoint, asked: Asked, key: str, put: Callable[[str | Reply | Exception], None]) -> None:
+        self._endpoint, self._asked, self._key, self._put = endpoint, asked, key, put
+        self._cancelled = threading.Event()
+        self._stop: Callable[[], object] = lambda: None
+
+    def run(self) -> None:
+        try:
+            reply = asyncio.run(self._run())
+        except Exception as error:  # noqa: BLE001  # handed to whoever asked, which knows what it means
+            self._put(error)
+        except asyncio.CancelledError:
+            self._put(StepFailed("The request was given up.", code="model_cut"))
+        else:
+            self._put(reply)
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+        self._stop()
+
+    async def _run(self) -> Reply:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+
+        def stop() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(task.cancel)
+
+        self._stop = stop
+        if self._cancelled.is_set():
+            raise asyncio.CancelledError
+        try:
+            return await self._answer()
+        finally:
+            self._stop = lambda: None
+
+    async def _answer(self) -> Reply:
+        from pydantic_ai import messages as wire
+        from pydantic_ai.direct import model_request_stream
+
+        history = wire.ModelMessagesTypeAdapter.validate_python([_plain(one) for one in self._asked.messages])
+        last = history[-1]
+        if self._asked.instructions and isinstance(last, wire.ModelRequest):
+            history[-1] = replace(last, instructions=self._asked.instructions)
+        asked = _parameters(self._asked)
+        async with (
+            _model(self._endpoint, self._key) as model,
+            model_request_stream(model, history, model_request_parameters=asked) as stream,
+        ):
+            async for event in stream:
+                if text := _text_of(event):
+                    self._put(text)
+            response = stream.get()
+        return _reply(self._endpoint, response)
+
+
+def _plain(value: Any) -> Any:
+    """A state's read-only containers as ordinary ones."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
+
+
+def _parameters(asked: Asked) -> ModelRequestParameters:
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.tools import ToolDefinition
+
+    known = [
+        ToolDefinition(name=one["name"], description=one["description"], parameters_json_schema=dict(one["parameters"]))
+        for one in asked.tools
+    ]
+    return ModelRequestParameters(function_tools=known)
+
+
+def _text_of(event: Any) -> str:
+    """The text that a piece of the stream adds; "" for pieces of calls and thoughts."""
+    from pydantic_ai import messages as wire
+
+    match event:
+        case wire.PartStartEvent(part=wire.TextPart(content=text)) | wire.PartDeltaEvent(delta=wire.TextPartDelta(content_delta=text)):
+            return text
+    return ""
+
+
+@asynccontextmanager
+async def _model(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
+    """The model, with a connection that lasts as long as this."""
+    if endpoint.model == SCRIPTED:
+        from pydantic_ai.models.function import FunctionModel
+
+        yield FunctionModel(stream_function=_scripted, model_name=SCRIPTED)
+        return
+    import httpx2
+
+    provider, _, name = endpoint.model.partition(":")
+    timeout = httpx2.Timeout(CONNECT_SECONDS, read=_server.silence)
+    async with httpx2.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False) as client:
+        yield _anthropic(endpoint, name, key, client) if provider == "anthropic" else _openai(endpoint, name, key, client)
+
+
+def _openai(endpoint: Endpoint, name: str, key: str, client: Any) -> Model:
+    from openai import AsyncOpenAI
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    asked = AsyncOpenAI(api_key=key or "none", base_url=endpoint.base_url or None, http_client=client, max_retries=0)
+    if endpoint.base_url:
+        return OpenAIChatModel(name, provider=OpenAICompatibleProvider("endpoint", openai_client=asked, profile=_FINISHED))
+    return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=asked), profile=_FINISHED)
+
+
+_FINISHED: Any = {"openai_chat_streaming_requires_finish_reason": True}
+"""A stream that ends without saying that it is complete was cut off."""
+
+
+def _anthropic(endpoint: Endpoint, name: str, key: str, client: Any) -> Model:
+    from anthropic import AsyncAnthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    asked = AsyncAnthropic(api_key=key or "none", base_url=endpoint.base_url or None, http_client=client, max_retries=0)
+    return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=asked))
+
+
+async def _scripted(history: list[wire.ModelMessage], about: Any) -> AsyncIterator[Any]:
+    """What the scripted model says, in pieces."""
+    from pydantic_ai import messages as wire
+    from pydantic_ai.models.function import DeltaToolCall
+
+    said = wire.ModelMessagesTypeAdapter.dump_python(history, mode="json")
+    place = 0
+    for one in scripted.answer(said, [tool.name for tool in about.function_tools]):
+        if isinstance(one, str):
+            yield one
+            await asyncio.sleep(scripted.PACE)
+        else:
+            place += 1
+            yield {place: DeltaToolCall(name=one.tool, json_args=one.arguments, tool_call_id=f"call_{place}")}
+
+
+def _reply(endpoint: Endpoint, response: wire.ModelResponse) -> Reply:
+    from pydantic_ai import messages as wire
+
+    [message] = wire.ModelMessagesTypeAdapter.dump_python([response], mode="json", exclude_none=True)
+    message.pop("usage", None)  # kept apart, as sums
+    usage = response.usage
+    return Reply(
+        message=message,
+        model=endpoint.model,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost=_cost(endpoint, response),
+    )
+
+
+def _cost(endpoint: Endpoint, response: wire.ModelResponse) -> float | None:
+    """By the operators' own table, else by genai-prices."""
+    if endpoint.model == SCRIPTED:
+        return 0.0
+    usage, price = response.usage, _server.prices.get(endpoint.model)
+    if price is not None:
+        return round((usage.input_tokens * price.input + usage.output_tokens * price.output) / 1_000_000, 8)
+    try:
+        return round(float(response.cost().total_price), 8)
+    except (LookupError, ValueError, AssertionError):
+        return None
+
+
+def _failure(error: Exception, endpoint: Endpoint) -> StepFailed:
+    """What went wrong, in words for the person who asked. An endpoint's own words are shown only where they cannot hold the key."""
+    from pydantic_ai import exceptions as kinds
+
+    if isinstance(error, StepFailed):
+        return error
+    who, after = f"The model {endpoint.model}", float(getattr(error, "retry_after", None) or 0)
+    status = getattr(error, "status_code", 0)
+    match error:
+        case kinds.ModelAuthenticationError():
+            return StepFailed(f"{who} refused the key. Check the credential {endpoint.credential!r}, then retry.", code="model_key_refused")
+        case kinds.ModelNotFoundError():
+            return StepFailed(f"{who} is not known at its endpoint. Check name and address in the template.", code="model_unknown")
+        case kinds.ModelQuotaExceededError():
+            return StepFailed(f"{who} says that its quota is used up. Raise it there, then retry.", code="model_quota")
+        case kinds.ModelRateLimitError():
+            return StepFailed(f"{who} takes no more requests at the moment.", code="model_busy", after=after)
+        case kinds.ModelContextWindowExceededError():
+            return StepFailed(f"{who}: {_TOO_LONG}", code="context_overflow")
+        case kinds.ModelTimeoutError():
+            return StepFailed(f"{who} was silent for longer than {_server.silence:g} s.", code="model_silent")
+        case kinds.ModelAPIError() if status in {408, 409, 425} or status >= 500:
+            return StepFailed(f"{who} is away (HTTP {status}).", code="model_unavailable", after=after)
+        case kinds.ModelAPIError() if 400 <= status < 500 and _speaks_of_length(error):
+            return StepFailed(f"{who}: {_TOO_LONG}", code="context_overflow")
+        case kinds.ModelAPIError() if 400 <= status < 500:
+            return StepFailed(f"{who} refused the request (HTTP {status}): {_words(error)}", code="model_refused")
+        case kinds.ModelConnectionError():
+            return StepFailed(f"{who} could not be reached, or its connection broke.", code="model_unreachable")
+        case kinds.ModelAPIError():
+            return StepFailed(f"{who} stopped in the middle of its answer.", code="model_cut", after=after)
+        case kinds.UnexpectedModelBehavior():
+            return StepFailed(f"{who} gave an answer that cannot be read.", code="model_odd")
+    kind = type(error).__module__.partition(".")[0]
+    if kind in {"httpx2", "httpx", "httpcore", "httpcore2", "openai", "anthropic", "json", "pydantic_core"}:
+        return StepFailed(f"{who} stopped in the middle of its answer ({type(error).__name__}).", code="model_cut")
+    raise error  # a mistake of ours: the engine tells of it
+
+
+_TOO_LONG = "the conversation is longer than it takes. Begin a new thread, or go on from an earlier checkpoint."
+
+
+def _speaks_of_length(error: Any) -> bool:
+    """Endpoints that answer 400 without a code of their own say it in words."""
+    words = str(getattr(error, "body", "")).lower()
+    return any(sign in words for sign in ("context length", "context_length", "context window", "maximum context", "too many tokens"))
+
+
+def _words(error: Any) -> str:
+    """What an endpoint says of a request that it refused."""
+    body = getattr(error, "body", None)
+    told = body.get("message") if isinstance(body, Mapping) else None
+    return str(told or "it gave no reason")[:300]

@@ -1,0 +1,31 @@
+"""The step `agent`: a language model with tools, one loop at a time."""
+
+from __future__ import annotations
+
+from runs.agents import config, memory, templating
+from runs.agents.loop import Loop
+from runs.workflows.base import ConfigInvalid, Context, Outcome, State, StepFailed, step
+
+
+@step("agent", check=config.check)
+def agent(state: State, context: Context) -> Outcome:
+    """One loop. It goes to itself until the model has answered; then `state["output"]` holds the answer.
+
+    A turn begins with the order's request, or a thread's message; where a reviewer sent the work back, with the feedback.
+    Raises StepFailed: a limit is reached (`limit_…`, `loop_limit`), or the model failed (`model.WORTH_RETRYING` and others).
+    """
+    try:
+        settled = config.read(context.config)
+    except ConfigInvalid as error:
+        raise StepFailed(f"The step template cannot be used: {error}", code=error.code) from error
+    mind = memory.recall(state, context, prompt=prompt_of(settled, state, context), max_loops=settled.max_loops)
+    return Loop(agent=settled, state=state, context=context, mind=mind, messages=list(state.get(memory.MESSAGES) or [])).take()
+
+
+def prompt_of(settled: config.Agent, state: State, context: Context) -> str:
+    """What a turn begins with."""
+    if settled.prompt:
+        return templating.filled(settled.prompt, state, context)
+    said = state.get("input")
+    words = said if isinstance(said, str) and not context.order.request else context.order.request or context.order.title
+    return str(state.get("revision_feedback") or words)
