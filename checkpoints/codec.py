@@ -10,7 +10,7 @@ right inside it, it is the sha256 of the canonical JSON of `{key: digest_of(item
 kept open at its end, so that an appended list costs the new items. Version 1 was the sha256 of the whole state's canonical JSON.
 
 **Delta.** `{"set": {key: value}, "unset": [key]}`, and where there is cause also `"extend": {key: [items]}` for lists that grew at their
-end and `"in": {key: delta}` for objects right inside the state that changed in part. Version 1 had the first two only.
+end and `"in": {key: delta}` for objects up to two levels inside the state that changed in part. Version 1 had the first two only.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from checkpoints.redaction import BY_NAME, Names, hidden
 MISSING: Any = object()
 """Stands where nothing stood: None is a value."""
 MAX_DEPTH = 60
+LEVELS = 2
+"""How deep inside a state an object may change in part: `state["agent"]["planning"]`, whose lists grow, is as deep as steps keep things."""
 MAX_BITS = 4096
 """Of a whole number: Python itself reads and writes no more than 4300 digits."""
 SPLIT = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -438,10 +440,10 @@ def weight(value: State) -> int:
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """What turns the state `before` into the state `after` (see above: a delta)."""
     was = state(before)
-    return _difference(was, state(after, was), deep=True)
+    return _difference(was, state(after, was), levels=LEVELS)
 
 
-def _difference(was: FrozenDict, now: FrozenDict, *, deep: bool) -> dict[str, Any]:
+def _difference(was: FrozenDict, now: FrozenDict, *, levels: int) -> dict[str, Any]:
     changed: dict[str, Any] = {}
     grown: dict[str, list[Any]] = {}
     inner: dict[str, dict[str, Any]] = {}
@@ -451,7 +453,7 @@ def _difference(was: FrozenDict, now: FrozenDict, *, deep: bool) -> dict[str, An
             changed |= {} if key in was else {key: value}
         elif (items := _growth(old, value)) is not None:
             grown[key] = items
-        elif deep and (delta := _partly(old, value)) is not None:
+        elif levels and (delta := _partly(old, value, levels=levels - 1)) is not None:
             inner[key] = delta
         else:
             changed[key] = value
@@ -472,11 +474,11 @@ def _growth(old: Any, value: Any) -> list[Any] | None:
     return value[len(old) :] if known or _begins_with(value, old) else None
 
 
-def _partly(old: Any, value: Any) -> dict[str, Any] | None:
+def _partly(old: Any, value: Any, *, levels: int) -> dict[str, Any] | None:
     """The delta of an object some of whose keys stayed."""
     if not isinstance(old, FrozenDict) or not isinstance(value, FrozenDict):
         return None
-    delta = _difference(old, value, deep=False)
+    delta = _difference(old, value, levels=levels)
     return delta if len(delta["set"]) < len(value) else None
 
 

@@ -6,7 +6,8 @@ a URL or a list is kept as it is.
 **Which names.** A name is split into words at `-`, `_`, spaces, other signs and capitals (`apiKey`, `API-Key`, `X_API_KEY`), and is one of
 a secret where the words of a setting stand in it, in any case: `token` finds `github_token`, `accessToken`, `TOKEN`; `api_key` also finds
 `apikey`. Whole words only: `tokens_used` and `secretary` are none. A name that ends by saying what it measures or tells *about* the
-secret is none either (ABOUT): `next_token_count`, `token_limit`, `password_changed_at`.
+secret is none either (ABOUT): `next_token_count`, `token_limit`, `password_changed_at`. Nor is one that counts what a language model
+read or wrote (COUNTED): `input_tokens`, `max_tokens`.
 
 **Which values.** All but null, true, false and what is empty: they give nothing away, and a step may ask whether a secret was there.
 
@@ -27,6 +28,8 @@ ABOUT = frozenset({
     "valid", "version",
 })  # fmt: skip
 """Last words of names that tell of a secret without being one."""
+COUNTED = frozenset({"cache", "cached", "completion", "input", "max", "output", "prompt", "read", "reasoning", "total", "write"})
+"""Words that make `tokens` behind them a number of a model's tokens."""
 BY_NAME = frozenset({"decided", "decided_content", "gathered", "call_decisions"})
 """State keys of the engine's own, whose values are objects by the names of steps and child runs: those names are no keys of a value."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+")
@@ -53,7 +56,7 @@ class Names(dict[str, bool]):
 
     def _is_secret(self, name: str) -> bool:
         words = _words(name)
-        if not words or words[-1] in ABOUT:
+        if not words or words[-1] in ABOUT or (words[-1] == "tokens" and words[-2:-1] and words[-2] in COUNTED):
             return False
         return not self._joined.isdisjoint(words) or any(_holds(words, wanted) for wanted in self._wanted)
 

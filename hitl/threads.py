@@ -81,7 +81,8 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
     elif given is None:
         return ask_again(pause)
     elif pause.required_inputs and text not in WORDS:
-        decision = decide(pause.pk, action=ANSWER if ANSWER in pause.ways else APPROVE, by=by, via=via, payload=dict(given))
+        payload = {"input": text} if text is not None and pause.required_inputs.get("required") == ["input"] else dict(given)
+        decision = decide(pause.pk, action=ANSWER if ANSWER in pause.ways else APPROVE, by=by, via=via, payload=payload)
     elif text is None:
         raise AnswerInvalid({"input": ["Send the answer as text, under `input` or `content`."]})
     else:

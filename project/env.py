@@ -10,7 +10,10 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints import sealing
+from runs.agents import config as agents
+from runs.agents.model import Endpoint, Price
 from runs.workflows import calendars as reading
+from runs.workflows.base import ConfigInvalid
 
 
 def text(name: str, default: str = "") -> str:
@@ -52,6 +55,26 @@ def calendars(name: str, shipped: dict[str, Any]) -> dict[str, Any]:
         except reading.CalendarInvalid as error:
             raise ImproperlyConfigured(f"{name}, calendar {calendar!r}: {error}") from error
     return found
+
+
+def model(name: str, url: str, credential: str) -> Endpoint:
+    """The model that agents ask whose template names none, from three variables: `provider:name`, its address, its key's name."""
+    found = Endpoint(model=text(name) or agents.SCRIPTED, base_url=text(url).rstrip("/"), credential=text(credential))
+    try:
+        agents.check({"model": found.model, "base_url": found.base_url, "credential": found.credential})
+    except ConfigInvalid as error:
+        raise ImproperlyConfigured(f"{name}={found.model!r}, {url}={found.base_url!r}: {error}") from error
+    return found
+
+
+def prices(name: str) -> dict[str, Price]:
+    """`{"openai:gpt-5-mini": {"input": 0.25, "output": 2}}`: US dollars per million tokens."""
+    try:
+        given = json.loads(text(name, "{}"))
+        return {model: Price(input=float(one["input"]), output=float(one["output"])) for model, one in given.items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        words = 'use {"provider:name": {"input": dollars per million tokens, "output": …}}'
+        raise ImproperlyConfigured(f"{name}: {words} ({error!r})") from error
 
 
 def encryption_keys(name: str) -> list[str]:

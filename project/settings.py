@@ -60,6 +60,13 @@ WAYSTATION_ENCRYPTION_KEYS = env.encryption_keys("WAYSTATION_ENCRYPTION_KEYS")
 """Newest first; values are written with the first and read with any (`checkpoints.sealing`). None: nothing is encrypted."""
 WAYSTATION_CREDENTIALS_FROM_ENV = env.items("WAYSTATION_CREDENTIALS_FROM_ENV")
 """Environment variables that any run may use as credentials by their names, e.g. OPENAI_API_KEY; rows of the same name come first."""
+WAYSTATION_MODEL = env.model("WAYSTATION_MODEL", "WAYSTATION_MODEL_URL", "WAYSTATION_MODEL_CREDENTIAL")
+"""The model of agents whose template names none, e.g. `openai:gpt-5-mini` at WAYSTATION_MODEL_URL (any endpoint that speaks OpenAI's
+protocol), with the key that WAYSTATION_MODEL_CREDENTIAL names. Without them: a scripted one, offline, which says so."""
+WAYSTATION_MODEL_PRICES = env.prices("WAYSTATION_MODEL_PRICES")
+"""Of models that genai-prices does not know, or at a price of your own."""
+WAYSTATION_MODEL_SILENCE = env.number("WAYSTATION_MODEL_SILENCE", 60, low=1)
+"""Seconds that a model's endpoint may be silent in the middle of an answer."""
 WAYSTATION_IMPORT_BYTES = int(env.number("WAYSTATION_IMPORT_BYTES", 20_000_000, low=1))
 """How large a document may be that a thread is imported from over REST."""
 WAYSTATION_KEEP_DAYS = env.number("WAYSTATION_KEEP_DAYS", 365)

@@ -1,7 +1,17 @@
 from django.apps import AppConfig
+from django.conf import settings
+
+from runs.agents import model
 
 
 class RunsConfig(AppConfig):
     name = "runs"
     verbose_name = "Machine: work orders and runs"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        model.configure(
+            model.Server(
+                default=settings.WAYSTATION_MODEL, prices=settings.WAYSTATION_MODEL_PRICES, silence=settings.WAYSTATION_MODEL_SILENCE
+            )
+        )

@@ -10,12 +10,13 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
 
 from checkpoints import codec, redaction
+from runs import agents as agents  # registers the agent step
 from runs import policies
 from runs import workflows as workflows  # registers the step functions
 from runs.frequency import Frequency
 from runs.models import Definition, StepTemplate, Template
 from runs.workflows import schemas
-from runs.workflows.base import UnknownStep, find
+from runs.workflows.base import ConfigInvalid, UnknownStep, check_config, find
 from runs.workflows.fingerprint import fingerprint
 from runs.workflows.flow import SUB_STEPS
 from runs.workflows.sequence import Choice, FrozenStep
@@ -88,7 +89,7 @@ def edit_step_template(
         function: a registered step function; `flow.sub_steps` where it is left empty and there are sub-steps.
         sub_steps: as a template's steps; they run as child runs (see `runs.workflows.flow`).
     Raises:
-        TemplateInvalid: no such function, or sub-steps that cannot be frozen.
+        TemplateInvalid: no such function, a configuration that it cannot use, or sub-steps that cannot be frozen.
     """
     function = function or (SUB_STEPS if sub_steps else "")
     values = {"title": title, "function": function, "config": dict(config or {}), "sub_steps": [dict(one) for one in sub_steps]}
@@ -97,6 +98,10 @@ def edit_step_template(
         find(function)
     except UnknownStep as error:
         raise TemplateInvalid({"function": [str(error)]}) from error
+    try:
+        check_config(function, values["config"])
+    except ConfigInvalid as error:
+        raise TemplateInvalid({f"config.{place}" if place else "config": texts for place, texts in error.errors.items()}) from error
     if sub_steps:
         freeze_steps(values["sub_steps"], inside=(slug,))
     last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from runs import definitions
+from runs.agents import chat
 from runs.models import StepTemplate, Template
 from runs.workflows import booking, repo_tidy
 
@@ -19,7 +21,10 @@ STEP_TEMPLATES = {
     "booking-enrich": ("Enrich", "booking.enrich"),
     "booking-decide": ("Decide", "booking.decide"),
     "booking-post": ("Post", "booking.post"),
+    "chat-agent": ("Agent", "agent"),
 }
+CONFIGS: Mapping[str, Mapping[str, Any]] = {"chat-agent": chat.CONFIG}
+"""Configurations of step templates at their first version; the next ones are the operators' own."""
 
 DELIVERY_RETRY = {"attempts": 6, "base": 5, "cap": 600, "errors": ["forge_away", "forge_limit"]}
 """Of steps that push and open pull requests: what is away for a while costs nobody a click."""
@@ -74,6 +79,7 @@ TEMPLATES: dict[str, dict[str, Any]] = {
         "input_schema": booking.INPUT_SCHEMA,
         "needs_repository": False,
     },
+    "chat-agent": chat.TEMPLATE,
 }
 
 
@@ -82,7 +88,7 @@ def load() -> list[Template]:
     for slug, (title, function) in STEP_TEMPLATES.items():
         last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
         if last is None or last.function != function:  # else its title and configuration are the operator's
-            definitions.edit_step_template(slug, title=title, function=function, config={})
+            definitions.edit_step_template(slug, title=title, function=function, config=CONFIGS.get(slug, {}))
     return [_load(slug, fields) for slug, fields in TEMPLATES.items()]
 
 

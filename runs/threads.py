@@ -27,7 +27,7 @@ OFFERED_FOR = dt.timedelta(minutes=30)
 """How long after its failure a run is offered to be resumed when new input comes (S0-77)."""
 RESUME_CONTEXT = "_resume_context"
 """State key of that offer, for the steps of the new run: `{"checkpoint_id", "failed_at"}`."""
-PER_TURN = ("decided", "decided_content", "revision_feedback", RESUME_CONTEXT, calls.DECISIONS)
+PER_TURN = ("decided", "decided_content", "revision_feedback", RESUME_CONTEXT, calls.DECISIONS, "agent_turns")
 """State keys that do not outlive a turn."""
 
 

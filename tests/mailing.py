@@ -48,7 +48,7 @@ def receiver(settings: Any) -> Iterator[Receiver]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             made.got.append(({name.lower(): value for name, value in self.headers.items()}, body))
             if callable(made.answer):
                 made.answer(self)
@@ -56,6 +56,8 @@ def receiver(settings: Any) -> Iterator[Receiver]:
             self.send_response(made.answer)
             self.send_header("Content-Length", "0")
             self.end_headers()
+
+        do_GET = do_POST
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

@@ -23,5 +23,5 @@ def _once(key: str, function: Callable[[], Any]) -> Any:
     return function()
 
 
-def use(call_id: str = "call_1", **more: Any) -> ToolUse:
-    return ToolUse(context=context(**more), call_id=call_id)
+def use(call_id: str = "call_1", state: Mapping[str, Any] | None = None, **more: Any) -> ToolUse:
+    return ToolUse(context=context(**more), call_id=call_id, state=state or {})

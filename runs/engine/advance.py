@@ -12,6 +12,7 @@ from typing import Any
 
 from checkpoints import codec, reducers, store
 from checkpoints.prepared import Prepared
+from runs import agents as agents  # registers the agent step
 from runs import workflows as workflows  # registers the step functions
 from runs.engine import budget, children, context, interruptions, lease, questions, record, timed
 from runs.engine.context import Held
@@ -25,8 +26,8 @@ from runs.workflows.sequence import FrozenStep
 
 logger = logging.getLogger(__name__)
 
-LONGEST_WISH = 3600.0
-"""Seconds: what another side may have us wait before a step is tried again."""
+LONGEST_DELAY = 86_400.0
+"""Seconds that somebody who refused may put a retry off."""
 
 
 def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
@@ -104,7 +105,7 @@ def _failed(held: Held, error: Exception) -> None:
     if retry is not None and sequence.worth_retrying(retry, error, tries):
         jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
         delay = sequence.retry_delay(tries, base=retry["base"], cap=retry["cap"], jitter=jitter)
-        record.again(held, error, seconds=max(delay, min(getattr(error, "after", 0.0), LONGEST_WISH)))
+        record.again(held, error, seconds=max(delay, min(getattr(error, "after", 0.0), LONGEST_DELAY)))
     else:
         record.failed(held, error)
 

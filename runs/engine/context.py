@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -23,7 +23,7 @@ from runs.engine import approvals, delivering, streaming
 from runs.engine.scrubbing import Said, Scrub
 from runs.models import Repository, Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
-from runs.workflows.base import Context, Order, StepFailed, Stopped
+from runs.workflows.base import Context, Order, StepFailed, Stopped, Told
 from runs.workflows.sequence import FrozenStep
 
 CHECK_EVERY = 0.5
@@ -106,10 +106,12 @@ class Held:
         name = self.at
         return str(self.head.metadata.get("scope") or f"{self.run.shown_id}/{name}/{loop_num(self.head, name)}")
 
-    def once(self, key: str, function: Callable[[], Any]) -> Any:
-        """See `runs.workflows.base.Once`."""
+    def once(
+        self, key: str, function: Callable[[], Any], *, tell: Callable[[Any], Told] | None = None, flush: Callable[[], None] = lambda: None
+    ) -> Any:
+        """See `runs.workflows.base.Once`. `flush` writes what the step has said so far, before something is told."""
         with self._own_connection():
-            return self._recorded(key, function)
+            return self._recorded(key, function, tell, flush)
 
     @contextmanager
     def _own_connection(self) -> Iterator[None]:
@@ -120,14 +122,24 @@ class Held:
             if threading.get_ident() != self.thread_ident:
                 connection.close()
 
-    def _recorded(self, key: str, function: Callable[[], Any]) -> Any:
+    def recorded(self, keys: Collection[str]) -> dict[str, Any]:
+        """Those of these keys that `once` has recorded for this execution, each with its result."""
+        with self._own_connection():
+            return {memo.key: _result(memo) for memo in Memo.objects.filter(scope=self.key, key__in=keys)}
+
+    def _recorded(self, key: str, function: Callable[[], Any], tell: Callable[[Any], Told] | None, flush: Callable[[], None]) -> Any:
         found = Memo.objects.filter(scope=self.key, key=key).first()
         if found is not None:
             return _result(found)
         value = self.scrub(function())
         codec.check(value, f"once[{key}]")
         value = redaction.redact(value)
+        if tell is not None:
+            flush()
         with transaction.atomic(durable=True):
+            if tell is not None:
+                kind, data = tell(value)
+                self._append(EventKind(kind), data)
             self._require()
             memo = Memo(thread_id=self.run.thread_id, scope=self.key, key=key, value=[value])
             Memo.objects.bulk_create([memo], ignore_conflicts=True)
@@ -141,7 +153,8 @@ class Held:
         if now - self.checked_at < CHECK_EVERY:
             return
         self.checked_at = now
-        self._require()
+        with self._own_connection():
+            self._require()
 
     def _require(self) -> None:
         if not Run.objects.held(self.run.pk, self.epoch).exists():
@@ -149,17 +162,21 @@ class Held:
 
     def write_log(self, message: str, *, level: str = "info", **data: Any) -> None:
         """A log line in its own small commit, so that it is seen while the step still works. Raises Stopped where the run is not ours."""
-        with transaction.atomic(durable=True):
-            line = self.scrub({"message": codec.readable(message), "level": level, "step": self.at, **data})
-            log.append(self.run.thread_id, self.run.pk, [(EventKind.LOG, line)])
-            self._require()  # after the append, which waits for whoever is ending the run just now
+        self.write_event(EventKind.LOG, {"message": message, "level": level, **data})
 
     def write_chunk(self, text: str, *, step: str, loop: int) -> None:
         """A piece of what a step says, in its own small commit. Raises Stopped where the run is not ours."""
-        chunk = {"content": codec.readable(text), "step": step, "loop_num": loop}
-        with transaction.atomic(durable=True):
-            log.append(self.run.thread_id, self.run.pk, [(EventKind.STREAMING_CHUNK, chunk)])
-            self._require()
+        self.write_event(EventKind.STREAMING_CHUNK, {"content": text, "step": step, "loop_num": loop})
+
+    def write_event(self, kind: EventKind, data: Mapping[str, Any]) -> None:
+        """An event in its own small commit. Raises Stopped where the run is not ours."""
+        with self._own_connection(), transaction.atomic(durable=True):
+            self._append(kind, data)
+            self._require()  # after the append, which waits for whoever is ending the run just now
+
+    def _append(self, kind: EventKind, data: Mapping[str, Any]) -> None:
+        told = {key: codec.readable(value) if isinstance(value, str) else value for key, value in data.items()}
+        log.append(self.run.thread_id, self.run.pk, [(kind, self.scrub({"step": self.at, **told}))])
 
     def credential(self, name: str) -> str:
         """See `Context.credential`."""
@@ -190,6 +207,15 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
     number = loop_num(held.head, step["name"])
     chunks = streaming.Chunks(partial(held.write_chunk, step=step["name"], loop=number))
     said = Said(held.scrub, chunks.add)
+
+    def flush() -> None:
+        said.flush()
+        chunks.flush()
+
+    def emit(kind: str, data: Mapping[str, Any]) -> None:
+        flush()
+        held.write_event(EventKind(kind), data)
+
     with _workspace(held, order) as workspace, closing(chunks), closing(said):
         yield Context(
             run_id=held.run.shown_id,
@@ -201,7 +227,9 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             order=order,
             log=held.write_log,
             stream=said.add,
-            once=held.once,
+            emit=emit,
+            once=partial(held.once, flush=flush),
+            recorded=held.recorded,
             check=held.check,
             workspace=workspace,
             shared=Path(settings.WAYSTATION_SHARED),
@@ -240,7 +268,8 @@ def _limits() -> Limits:
 def order_of(run: Run, order: WorkOrder | None) -> Order:
     """What a step is told of its order, or of the thread it works on where there is none."""
     if order is None:
-        return Order(id=run.thread.shown_id, title=run.thread.title, request="", input=run.input, repository_url="", branch="")
+        thread, by = run.thread, run.started_by_id
+        return Order(id=thread.shown_id, title=thread.title, request="", input=run.input, repository_url="", branch="", user_id=by)
     return Order(
         id=order.shown_id,
         title=order.title,
@@ -249,6 +278,7 @@ def order_of(run: Run, order: WorkOrder | None) -> Order:
         repository_url=order.repository_url,
         branch=order.branch if run.parent_id is None else f"{order.branch}-{run.shown_id}",
         check_command=tuple(order.check_command),
+        user_id=run.started_by_id,
         author=order.author,
         page=delivering.page_of(order),
         delivery=delivering.delivery_of(order),

@@ -14,7 +14,7 @@ from checkpoints.store import Entry
 from runs import due, panels
 from runs.engine import approvals, budget, questions
 from runs.engine.context import Held, loop_num
-from runs.engine.facts import CARRIED, Facts, created, line
+from runs.engine.facts import CARRIED, MIDWAY, Facts, created, line
 from runs.engine.interruptions import SUSPENDED
 from runs.models import Pause, Run
 from runs.workflows import calls, review, schemas, sequence
@@ -33,11 +33,13 @@ def after_step(
     next_step: str,
     metadata: dict[str, Any] | None = None,
     ran: bool = True,
+    midway: bool = False,
     write: bool = True,
 ) -> tuple[Checkpoint, dict[str, Any]]:
     """The checkpoint after a step, and its state: the update merged by the workflow's reducers.
 
-    A join belongs to the execution of the step that gathered: it adds no loop. Without `write` it is one that no table is to hold.
+    A join belongs to the execution of the step that gathered: it adds no loop. One that asks `midway` goes on with the answer, under its
+    key. Without `write` it is one that no table is to hold.
     Raises budget.Spent.
     """
     step, head = held.at, held.head
@@ -51,15 +53,18 @@ def after_step(
         node_id=step if ran else head.node_id,
         next_step=next_step,
         loop_num=number,
-        completed_nodes=sequence.completed(held.steps, next_step or sequence.following(held.steps, step)) if ran else head.completed_nodes,
+        completed_nodes=sequence.completed(held.steps, step if midway else next_step or sequence.following(held.steps, step))
+        if ran
+        else head.completed_nodes,
         total_nodes=len(held.steps),
         metadata={
             **kept,
             **held.joined,
             **(metadata or {}),
+            **({"scope": held.key, MIDWAY: True} if midway else {}),
             **({"git": _git(code)} if code else {}),
             **({"skipped": sorted({*kept.get("skipped", ()), step})} if held.passing_over else {}),
-            "loops": {**kept.get("loops", {}), **({step: number} if counts else {})},
+            "loops": {**kept.get("loops", {}), **({step: number} if counts and not midway else {})},
             "outputs": {key: state[key] for key in OUTPUTS if key in state},
         },
     )
@@ -171,7 +176,7 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint, opening: dict[str
         known=dict(outcome.known),
         bare=[*outcome.bare, *([sequence.APPROVE] if wanted else [])],
         calls=wanted,
-        revision=(_asked_before(held, outcome.phase) or 0) + 1,
+        revision=1 if outcome.midway else (_asked_before(held, outcome.phase) or 0) + 1,  # nothing was sent back
         max_revisions=outcome.max_revisions,
         panel_id=panels.keep(opening["review"]),
         **opening,

@@ -9,12 +9,16 @@ from checkpoints import redaction
 from checkpoints.models import Checkpoint, EventKind
 from runs.engine.context import loop_num
 from runs.models import Pause
+from runs.states import PauseKind
+from runs.workflows.sequence import APPROVE
 
 Fact = tuple[EventKind, dict[str, Any]]
 Facts = list[Fact]
 
 CARRIED = ("git", "loops", "loops_before", "last_pause", "approved", "skipped")
 """Metadata that each checkpoint takes over from its parent."""
+MIDWAY = "midway"
+"""Metadata of a checkpoint whose step asked in the middle of an execution: the question was told as this step's result already."""
 
 
 def created(checkpoint: Checkpoint) -> Fact:
@@ -63,9 +67,13 @@ def asked(pause: Pause, **more: Any) -> Fact:
     if pause.calls:
         told["calls"] = [{"id": call["id"], "tool": call["tool"], "risk": call["risk"]} for call in pause.calls]
     if pause.required_inputs:
-        wanted = {"required_inputs": pause.required_inputs, "attempts": pause.attempts, "refined": pause.refined}
-        return EventKind.AWAIT_HUMAN_INPUT, {**told, **wanted, **more}
-    return EventKind.APPROVAL_REQUESTED, {**told, **more}
+        told |= {"required_inputs": pause.required_inputs, "attempts": pause.attempts, "refined": pause.refined}
+    return EventKind.AWAIT_HUMAN_INPUT if pause.required_inputs and not _may_nod(pause) else EventKind.APPROVAL_REQUESTED, {**told, **more}
+
+
+def _may_nod(pause: Pause) -> bool:
+    """Whether a question for words takes an approval without any: an agent that asks whether to go on (S0-22, 30)."""
+    return pause.kind == PauseKind.INPUT and APPROVE in pause.bare
 
 
 def asking(pause: Pause, checkpoint: Checkpoint) -> Facts:

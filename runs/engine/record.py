@@ -12,7 +12,7 @@ from checkpoints import codec, live, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from runs.engine import approvals, commit, damage, ending, entries, lease, tracing
 from runs.engine.context import Held
-from runs.engine.facts import Fact, Facts, asking, created, line, starting
+from runs.engine.facts import MIDWAY, Fact, Facts, asking, created, line, starting
 from runs.engine.interruptions import BEFORE, STOPS, SUSPENDED
 from runs.models import Pause, Run
 from runs.states import COMPLETED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, LeaseLost
@@ -98,6 +98,7 @@ def ask(held: Held, outcome: Ask) -> Pause:
         next_step="",
         metadata=waiting,
         ran=not asks_first,
+        midway=outcome.midway,
     )
     pause = entries.question(held, outcome, checkpoint, opening)
     facts: Facts = [
@@ -220,7 +221,7 @@ def lost(held: Held) -> LeaseLost:
 
 
 def _completed(held: Held) -> list[Fact]:
-    """That the step is done; what gathered said so when its children began."""
-    if held.joining:
+    """That the step is done; what gathered said so when its children began, and what asked midway, with its question."""
+    if held.joining or MIDWAY in held.head.metadata:
         return [*held.noted]
     return [*held.noted, (EventKind.STEP_COMPLETED, {"step": held.at, **({"skipped": True} if held.passing_over else {})})]

@@ -78,7 +78,11 @@ class Said:
             self._held = whole[len(whole) - held :]
             self._say(whole[: len(whole) - held])
 
-    def close(self) -> None:
+    def flush(self) -> None:
+        """Say what was held back: something else follows."""
         with self._turn:
             held, self._held = self._held, ""
             self._say(held)
+
+    def close(self) -> None:
+        self.flush()

@@ -57,8 +57,15 @@ class Chunks:
             _ensure_writer()
             _changed.notify_all()
 
+    def flush(self) -> None:
+        """Write what waits, now and in this thread, so that what follows comes behind it. Raises what writing raised."""
+        self._drain()
+        with _changed:
+            if self._error is not None:
+                raise self._error
+
     def close(self) -> None:
-        """Write what waits, now and in this thread: the step is done, and what follows comes behind all of this."""
+        """`flush`, and hear nothing any more: the step is done."""
         self._drain()
         with _changed:
             error, self._error = self._error, self._error or Stopped("the step is over; what it still says is not heard")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from checkpoints.models import Checkpoint
 from runs.engine.context import Held
+from runs.engine.facts import MIDWAY
 from runs.frequency import Frequency
 from runs.workflows.base import Go
 
@@ -26,9 +27,11 @@ def untraced(held: Held, checkpoint: Checkpoint, *, told: int = 1, written: bool
     """The column that counts steps told as done of which the history holds no result (`keeping.steps_done`), where it changes.
 
     Args:
-        told: how many steps this commit tells as done.
+        told: how many steps this commit tells as done; none where that was told with a question midway.
     """
     if written and held.kept is None:
         return {}
+    if MIDWAY in held.head.metadata:
+        told = 0
     traced = written and held.written[0].next_step == checkpoint.node_id
     return {"untraced_steps": held.run.untraced_steps + told - int(traced)}

@@ -5,7 +5,7 @@ Nothing here knows Django, Celery or Channels: a step can be called in a test, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -22,8 +22,8 @@ the update it returns. An attempt to change it raises TypeError."""
 class StepFailed(Exception):
     """A step cannot go on, and says so in words for the person who asked: what happened, what was kept, what to do.
 
-    `code` is stable and machine readable; the run ends `failed` with it as its `failure_code`. Where the template tries the step again,
-    that is not before `after` seconds: what the other side asked for.
+    `code` is stable and machine readable; the run ends `failed` with it as its `failure_code`. Where the step's policy tries it again,
+    that is not before `after` seconds, which whoever refused has named.
     """
 
     def __init__(self, message: str, *, code: str = "step_failed", after: float = 0.0) -> None:
@@ -121,6 +121,9 @@ class Ask:
     `approve`, where it is a way, approves all as they stand. See `runs.workflows.gate.ask_about_calls`."""
     kind: Literal["", "approval", "input", "tools", "external"] = ""
     """What is wanted: a verdict, data, a decision per call, or the answer of another system. "" follows from the rest."""
+    midway: bool = False
+    """Asked in the middle of an execution, which goes on with the answer: under the same key and number, where a way leads back to the
+    step. So what `Context.once` recorded before the question holds after it."""
     commit: Commit | None = None
 
 
@@ -227,6 +230,8 @@ class Order:
     """`waystation/<id>`; a child run works on a branch of its own, `waystation/<id>-<run id>`."""
     check_command: Sequence[str] = ()
     """The repository's own check, an argument list that an operator wrote; empty when there is none."""
+    user_id: int | None = None
+    """Who asked for this run."""
     author: str = "Waystation <waystation@localhost>"
     """Git author and committer of the run's commits, `Name <mail>`."""
     page: str = ""
@@ -314,13 +319,18 @@ class Log(Protocol):
     def __call__(self, message: str, *, level: str = "info", **data: Any) -> None: ...
 
 
+Told = tuple[Literal["tool_call_started", "tool_call_completed", "log"], Mapping[str, Any]]
+"""What a step may tell of its work while it works: kind of event, and its data."""
+
+
 class Once(Protocol):
     """Gives the recorded result of `key`, or calls `function` and records what it gives (a JSON value).
 
     Safe from several threads of one step. A crash between the call and its record lets `function` run again: hand it `Context.key`.
+    What `tell` makes of the result goes to the log in the commit that records it, and never again.
     """
 
-    def __call__(self, key: str, function: Callable[[], Any]) -> Any: ...
+    def __call__(self, key: str, function: Callable[[], Any], *, tell: Callable[[Any], Told] | None = None) -> Any: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,8 +352,12 @@ class Context:
     check: Callable[[], None]
     """Raise `Stopped` when the run was cancelled or taken over. Call it between pieces of long work."""
     workspace: Workspace
+    recorded: Callable[[Collection[str]], Mapping[str, Any]] = lambda keys: {}
+    """Those of these keys that `once` has recorded for this execution, each with its result."""
     stream: Callable[[str], None] = lambda text: None
     """Say something while the step works, token by token: seen live, gathered for up to 50 ms, kept with the log, in no checkpoint."""
+    emit: Callable[[Literal["tool_call_started", "tool_call_completed", "log"], Mapping[str, Any]], None] = lambda kind, data: None
+    """Tell of a tool's call, in a small commit of its own, behind all that was streamed so far."""
     shared: Path = Path()
     """A folder that all workers see, for what a workflow reads and keeps outside its runs."""
     sub_steps: Sequence[str] = ()
@@ -373,18 +387,34 @@ class Context:
 Step = Callable[[State, Context], Outcome]
 
 _STEPS: dict[str, Step] = {}
+_CHECKS: dict[str, Callable[[Mapping[str, Any]], None]] = {}
+
+
+class ConfigInvalid(Exception):
+    """A step template's configuration cannot be used. `errors` maps each place in it to sentences."""
+
+    code = "config_invalid"
+
+    def __init__(self, errors: Mapping[str, list[str]]) -> None:
+        super().__init__(" ".join(f"{place}: {text}" for place, texts in errors.items() for text in texts))
+        self.errors = dict(errors)
 
 
 class UnknownStep(Exception):
     """A template names a step function that this code does not have."""
 
 
-def step(name: str) -> Callable[[Step], Step]:
-    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`."""
+def step(name: str, *, check: Callable[[Mapping[str, Any]], None] | None = None) -> Callable[[Step], Step]:
+    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`.
+
+    `check` looks at a step template's configuration when it is saved, and raises ConfigInvalid.
+    """
 
     def register(function: Step) -> Step:
         if _STEPS.setdefault(name, function) is not function:
             raise ValueError(f"two step functions are called {name!r}")
+        if check is not None:
+            _CHECKS[name] = check
         return function
 
     return register
@@ -395,3 +425,9 @@ def find(name: str) -> Step:
     if name not in _STEPS:
         raise UnknownStep(f"there is no step function {name!r}; known are {', '.join(sorted(_STEPS))}")
     return _STEPS[name]
+
+
+def check_config(name: str, config: Mapping[str, Any]) -> None:
+    """Raise ConfigInvalid where that step function could not use this configuration."""
+    if name in _CHECKS:
+        _CHECKS[name](config)
