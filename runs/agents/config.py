@@ -128,7 +128,7 @@ def read(config: Mapping[str, Any]) -> Agent:
     """The configuration of an agent; raises ConfigInvalid."""
     _shape(config)
     try:
-        rules = approval.parse(config.get("approvals", []))
+        rules = approval.parse(config.get("approvals", []), tools=config.get("tools", []))
     except approval.RulesRefused as error:
         raise ConfigInvalid({f"approvals.{place}".rstrip("."): texts for place, texts in error.errors.items()}) from error
     try:
