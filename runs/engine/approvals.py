@@ -64,8 +64,11 @@ def given(metadata: Mapping[str, Any], steps: Sequence[FrozenStep]) -> dict[str,
 
 def require(metadata: Mapping[str, Any], steps: Sequence[FrozenStep], of: str, material: Any = None, *, at: str = "") -> None:
     """See `runs.workflows.base.Context.require_approval`. `at` is the step that wants to know."""
-    of = of or _last_approved(metadata, steps)
-    asked = [step for step in steps if of in (step["name"], step["function"])] if of else _asking_before(steps, at)
+    if not of:
+        pausing = _pausing_before(steps, at)
+        of = next((step["name"] for step in reversed(pausing) if step["name"] in metadata.get(KEY, {})), "")
+        steps = pausing if of else [step for step in pausing if not _passed_over(metadata, [step])]
+    asked = [step for step in steps if of in ("", step["name"], step["function"])]
     approval = given(metadata, asked).get(of)
     if approval is None:
         if any(step["pause_after"] for step in asked) and not _passed_over(metadata, asked):
@@ -84,12 +87,7 @@ def require(metadata: Mapping[str, Any], steps: Sequence[FrozenStep], of: str, m
         )
 
 
-def _last_approved(metadata: Mapping[str, Any], steps: Sequence[FrozenStep]) -> str:
-    """The last step of the template that has an approval; "" where none has."""
-    return next((step["name"] for step in reversed(steps) if step["name"] in metadata.get(KEY, {})), "")
-
-
-def _asking_before(steps: Sequence[FrozenStep], at: str) -> list[FrozenStep]:
+def _pausing_before(steps: Sequence[FrozenStep], at: str) -> list[FrozenStep]:
     names = [step["name"] for step in steps]
     return [step for step in steps[: names.index(at) if at in names else None] if step["pause_after"]]
 

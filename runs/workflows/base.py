@@ -249,8 +249,8 @@ class RequireApproval(Protocol):
 
     `of` names the step that asked, or its function. Where the template asks after that step, its last question must have been answered
     so that the run went on (`approval_missing`); where there is such an answer and `material` is given, it must be the `Report.material`
-    of that question, to the letter (`content_changed`). A template that does not ask needs no approval. "" is the last of the steps
-    before this one that somebody approved.
+    of that question, to the letter (`content_changed`). A template that does not ask needs no approval. "" is the last of the
+    steps before this one that the template pauses after and somebody approved; calls of tools that were approved midway are no such thing.
     """
 
     def __call__(self, of: str, material: Any = None) -> None: ...

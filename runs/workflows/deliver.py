@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runs.workflows.base import Context, Delivery, Done, Outcome, Proposal, State, effect, step
+from runs.workflows.base import Context, Delivery, Done, Outcome, Proposal, State, StepFailed, effect, step
 
 LONGEST_REQUEST = 8_000
 LISTED = 50
@@ -19,15 +19,26 @@ LISTED = 50
 def deliver(state: State, context: Context) -> Outcome:
     """Deliver the commit of the last approval.
 
-    Config: `approved`, names of steps whose approvals must be of just this commit; without it, it is the last step that was approved. Their
-    reports' material is what `material` gives.
+    Config: `approved`, names of steps that must have been approved, each with just this commit; without it, the last step that the
+    template pauses after and somebody approved. Their reports' material is what `material` gives.
     """
     context.workspace.restore()
     head = context.workspace.head()
-    for of in context.config.get("approved") or [""]:
+    for of in _named(context) or [""]:
         context.require_approval(of, material(head))
     asked = bool(context.order.input.get("push"))
     return Done(update=hand_over(context, asked=asked), commit=context.workspace.snapshot())
+
+
+def _named(context: Context) -> list[str]:
+    """The steps that the configuration names. A name that is misspelt must not pass for a step that asks nothing."""
+    names = context.config.get("approved", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise StepFailed('The configuration of this step is wrong: "approved" is a list of names of steps.', code="bad_config")
+    for name in names:
+        if context.approved(name) is None:
+            raise StepFailed(f"Nobody has approved what {name} came to, so nothing was delivered.", code="approval_missing")
+    return names
 
 
 def material(head: str) -> dict[str, str]:

@@ -221,6 +221,23 @@ def test_nothing_leaves_that_was_never_approved(waiting, forge, ana):
 
 
 @pytest.mark.parametrize(
+    ("config", "code"),
+    [
+        ({"approved": ["execute"]}, ""),
+        ({"approved": ["deliver_test.work"]}, ""),
+        ({"approved": ["excute"]}, "approval_missing"),
+        ({"approved": "execute"}, "bad_config"),
+        ({"approved": [""]}, "bad_config"),
+    ],
+)
+def test_a_step_may_name_whose_approval_it_wants(repository, forge, ana, config, code):
+    definitions.edit_step_template("deliver", title="Deliver", function="deliver", config=config)
+    order = approve(ordered(repository, ana), ana)
+    assert order.latest_run.failure_code == code
+    assert bool(forge.branch_head(order.branch)) is not bool(code)
+
+
+@pytest.mark.parametrize(
     ("first", "later", "pushed", "proposed"),
     [
         (("branch", "ready"), ("never", "never"), False, False),  # what is forbidden now does not leave
