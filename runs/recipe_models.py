@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from django.conf import settings
@@ -229,7 +230,7 @@ def read_delivery(kept: dict[str, str]) -> Delivery:
 
 def within(frozen: Delivery, now: Delivery) -> Delivery:
     """What an order was made with, less what its repository no longer allows. Who approved it was shown no more than that."""
-    push = PushPolicy.NEVER if PushPolicy.NEVER in {frozen.push, now.push} else frozen.push
-    kept = PullRequestPolicy.NEVER if PullRequestPolicy.NEVER in {frozen.pull_request, now.pull_request} else frozen.pull_request
-    proposes = kept if push == PushPolicy.BRANCH else PullRequestPolicy.NEVER
-    return read_delivery({"push": str(push), "pull_request": str(proposes), "base_branch": frozen.base_branch})
+    if "never" in (frozen.push, now.push):
+        return replace(frozen, push="never", pull_request="never")
+    proposes = frozen.push == "branch" and now.pull_request != "never"
+    return replace(frozen, pull_request=frozen.pull_request if proposes else "never")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -191,7 +192,7 @@ def test_smart_booking_posts_no_other_invoice_than_the_one_that_was_decided_abou
 
 def require_last(approved=(), skipped=(), *, asks=("plan", "work"), material="now"):
     """Ask for the last approval from the step `deliver`; `approved` is of pairs of a step and its material."""
-    steps = [
+    steps: list[Any] = [
         {"name": name, "function": f"f.{name}", "title": name, "pause_after": name in asks} for name in ("plan", "work", "tools", "deliver")
     ]
     given = {name: {"action": "approve", "decision": "dec_1", "revision": 1, "material": approvals.digest_of(of)} for name, of in approved}

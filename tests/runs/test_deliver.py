@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,6 @@ from runs import credentials, definitions
 from runs import services as runs
 from runs.engine import delivering, record
 from runs.models import Repository, Run, WorkOrder
-from runs.steps import process
 from runs.workflows import deliver as delivery
 from runs.workflows.base import Context, Go, Outcome, Report, State, step
 from tests import crash
@@ -107,10 +107,13 @@ def test_the_approved_commit_leaves_and_no_token_stays_anywhere(waiting, forge, 
     """F14, S4-62: secrets are referenced, never stored; `github_pull_request_url` is shown wherever the order is."""
     caplog.set_level(logging.DEBUG)
     called: list[str] = []
-    start = process.subprocess.Popen
-    monkeypatch.setattr(
-        process.subprocess, "Popen", lambda arguments, **more: called.extend(map(str, arguments)) or start(arguments, **more)
-    )
+    start = subprocess.Popen
+
+    def noting(arguments: Any, **more: Any) -> Any:
+        called.extend(map(str, arguments))
+        return start(arguments, **more)
+
+    monkeypatch.setattr(subprocess, "Popen", noting)
     assert pause_of(waiting).effects == [
         f"Pushes {waiting.branch} to {forge.clone_url}. To undo that: delete the branch there; no other branch is touched.",
         "Opens a pull request, with this order's title and request. To undo that: close it there; who watches the repository is told.",

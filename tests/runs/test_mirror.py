@@ -174,19 +174,24 @@ def test_a_mirror_that_is_lost_or_damaged_is_made_anew(opened, tmp_path):
     shutil.rmtree(tmp_path / "data" / "mirrors")
     opened("wo_2").restore()
     mirror = tmp_path / "data" / "mirrors" / "m"
-    for number, spoil in enumerate((spoil_objects, shutil.rmtree, lambda git_dir: (git_dir / "HEAD").unlink())):
-        spoil(mirror / ".git")
+    for number, spoil in enumerate(("objects", "all", "HEAD")):
+        spoil_mirror(mirror / ".git", spoil)
         workspace = opened(f"wo_1{number}")
         workspace.restore()
         assert workspace.git("status", "--porcelain") == ""
         assert workspace.head() == workspace.base()
 
 
-def spoil_objects(git_dir):
+def spoil_mirror(git_dir, what):
+    if what == "all":
+        return shutil.rmtree(git_dir)
+    if what == "HEAD":
+        return (git_dir / "HEAD").unlink()
     for path in (git_dir / "objects").rglob("*"):
         if path.is_file():
             path.chmod(0o600)
             path.write_bytes(b"spoilt")
+    return None
 
 
 def test_a_wrong_token_clones_nothing_and_is_not_repeated(opened, tmp_path):

@@ -44,7 +44,7 @@ def left() -> list[str]:
 
 def ended(order: WorkOrder, ago: dt.timedelta, by: Any) -> WorkOrder:
     services.decide(pause_of(order).pk, action="cancel", by=by, via=Via.PAGE)
-    Run.objects.filter(pk=order.latest_run_id).update(ended_at=timezone.now() - ago)
+    Run.objects.filter(work_order=order).update(ended_at=timezone.now() - ago)
     return order
 
 
@@ -77,7 +77,7 @@ def test_a_retried_order_finds_its_work_again(templates, ana, tmp_path):
     order = fresh(order)
     assert order.latest_run is not None
     assert (order.status, order.latest_run.failure_code) == ("failed", "forge_away")
-    Run.objects.filter(pk=order.latest_run_id).update(ended_at=timezone.now() - LONG)
+    Run.objects.filter(work_order=order).update(ended_at=timezone.now() - LONG)
     assert workspaces.collect(before=timezone.now() - LONG / 2) == 1
     assert not workspace_path(order.latest_run).exists()
     (tmp_path / "away").rename(origin)
@@ -120,7 +120,7 @@ def test_an_order_that_is_retried_meanwhile_keeps_its_folder(make_paused, ana, m
     take = FolderLock.take
 
     def revived(self: FolderLock, **given: Any) -> bool:
-        Run.objects.filter(pk=order.latest_run_id).update(status="pending", failure_code="", ended_at=None, error="")
+        Run.objects.filter(work_order=order).update(status="pending", failure_code="", ended_at=None, error="")
         return take(self, **given)
 
     monkeypatch.setattr(FolderLock, "take", revived)
