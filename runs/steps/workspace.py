@@ -235,7 +235,7 @@ class GitWorkspace:
 
     def _first_commit(self, clone: Path, *, mirrored: bool) -> str:
         """The commit that an order begins at: the tip of its base branch, or of the origin's default branch."""
-        wanted = self._order.delivery.base_branch
+        wanted = "" if self._at else self._order.delivery.base_branch  # one that is restored has begun: the branch may be gone by now
         name = f"refs/remotes/origin/{wanted}" if wanted else HEAD if mirrored else "HEAD"
         first = self._repository.plain_git("rev-parse", "--verify", "-q", f"{name}^{{commit}}", cwd=clone)
         if not first and wanted:
@@ -281,7 +281,7 @@ def _not_pushed(branch: str, returncode: int, said: str) -> StepFailed:
         )
     if re.search(r"returned error: 429", said):
         return StepFailed(f"The origin is asked too much at the moment: {said} {kept}. Retry later.", code="forge_limit", after=60.0)
-    if re.search(r"Authentication failed|could not read (Username|Password)|returned error: 40[0-9]|not found", said):
+    if re.search(r"Authentication failed|could not read (Username|Password)|Permission denied|returned error: 40[0-9]|not found", said):
         return StepFailed(
             f"The origin does not let us push {branch}: {said} {kept}; check the repository's credential, then retry.",
             code="forge_refused",

@@ -127,6 +127,13 @@ def test_an_order_begins_at_the_base_branch_that_was_settled(opened, work, forge
     usual.restore()
     assert (stable.head(), usual.head()) == (git(work, "rev-parse", "stable/1"), main)
     assert code(opened("wo_3", delivery=Delivery(base_branch="none")).restore) == "no_base_branch"
+    at = saved(stable)
+    stable.remove()
+    git(forge.repositories / f"{PROJECT}.git", "branch", "-D", "stable/1")
+    opened("wo_4").restore()
+    again = opened(at=at, delivery=Delivery(base_branch="stable/1"))
+    again.restore()  # it began there when there was one
+    assert again.head() == at.sha
 
 
 def test_a_local_repository_has_a_base_branch_too(tmp_path, work):
