@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from hitl.views import bulk, checkpoints, decisions, delegations, inbox, links, orders, outbound, pauses, threads
+from hitl.views import bulk, checkpoints, decisions, delegations, inbox, links, orders, outbound, pauses, threads, tools
 
 app_name = "hitl"
 urlpatterns = [
@@ -38,6 +38,7 @@ urlpatterns = [
     path("pauses/<pse:pause_id>/changes", pauses.pause_changes, name="pause_changes"),
     path("pauses/<pse:pause_id>/patch", pauses.pause_patch, name="pause_patch"),
     path("l/<str:token>", links.link, name="link"),
+    path("tools/", tools.tool_list, name="tools"),
     path("deliveries/", outbound.deliveries, name="deliveries"),
     path("deliveries/<dlv:delivery_id>/again", outbound.again, name="delivery_again"),
     path("notifications/", outbound.notifications, name="notifications"),

@@ -22,7 +22,9 @@ from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYours as EndpointNotYours
 from hitl.outbound.requests import CannotSend
 from hitl.undoing import NotYours
+from runs.agents.approval import RulesRefused
 from runs.definitions import TemplateInvalid, TemplateNotFound
+from runs.explaining import CallInvalid, ToolNotFound
 from runs.forks import NothingToFork, ReasonMissing
 from runs.repositories import RepositoryInvalid, RepositoryNotFound
 from runs.services import InputInvalid, OrdersStopped, PauseClosed
@@ -34,6 +36,9 @@ from runs.threads import NothingToResume, ThreadBusy
 STATUS: dict[type[Exception], int] = {
     services.NotFound: 404,
     TemplateNotFound: 404,
+    ToolNotFound: 404,
+    CallInvalid: 422,
+    RulesRefused: 422,
     RepositoryNotFound: 404,
     RepositoryInvalid: 422,
     OrdersStopped: 409,
@@ -114,6 +119,8 @@ def _extra(error: Exception) -> dict[str, Any]:
             | postponing.PostponingInvalid()
             | EndpointInvalid()
             | RepositoryInvalid()
+            | CallInvalid()
+            | RulesRefused()
             | waits.WaitInvalid()
         ):
             return {"errors": error.errors}

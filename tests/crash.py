@@ -50,8 +50,8 @@ def leave() -> None:
 
 
 class Moments:
-    def __init__(self, kill_at: int, die: Callable[[], None] | None) -> None:
-        self.kill_at, self.die = kill_at, die
+    def __init__(self, kill_at: int, die: Callable[[], None] | None, *, statements: bool = True) -> None:
+        self.kill_at, self.die, self.statements = kill_at, die, statements
         self.count = 0
         self.dead = False
 
@@ -64,6 +64,8 @@ class Moments:
             raise Killed
 
     def around(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if not self.statements and (connection.in_atomic_block or sql.startswith(("SELECT", "BEGIN"))):
+            return execute(sql, params, many, context)
         self.tick()
         result = execute(sql, params, many, context)
         if not connection.in_atomic_block and not sql.startswith("BEGIN"):
@@ -87,12 +89,14 @@ class Moments:
 
 
 @contextmanager
-def killing(kill_at: int = 0, die: Callable[[], None] | None = None) -> Iterator[Moments]:
+def killing(kill_at: int = 0, die: Callable[[], None] | None = None, *, statements: bool = True) -> Iterator[Moments]:
     """Die at that moment of this block (0: never, only count). In the test's own process a death is `Killed` and a rollback.
+
+    Without `statements` moments are the two sides of each commit only.
 
     A step with a time limit, in a thread and with a connection of its own, dies alike. The heartbeat is left out: it comes when it likes.
     """
-    moments = Moments(kill_at, die)
+    moments = Moments(kill_at, die, statements=statements)
     backend: Any = connection
 
     def watch(sender: Any, connection: Any, **_: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from runs.agents.tools import ToolUse
-from runs.workflows.base import Context, Order
+from runs.workflows.base import Context, Order, Told
 
 
 def context(*, config: Mapping[str, Any] | None = None, check_command: tuple[str, ...] = (), **more: Any) -> Context:
@@ -19,7 +19,7 @@ def context(*, config: Mapping[str, Any] | None = None, check_command: tuple[str
     )  # fmt: skip
 
 
-def _once(key: str, function: Callable[[], Any]) -> Any:
+def _once(key: str, function: Callable[[], Any], *, tell: Callable[[Any], Told] | None = None) -> Any:
     return function()
 
 

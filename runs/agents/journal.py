@@ -51,8 +51,8 @@ class Journal:
     def make(self, calls: Sequence[Ready]) -> dict[str, dict[str, Any]]:
         """Make these calls: those in the workspace in their order, the others at the same time.
 
-        Gives by id `{"status", "result", "ms"}`.
-        What one raises ends the step, once what else is there by then was recorded. Raises Stopped as soon as the run is not wanted any more.
+        Gives by id `{"status", "result", "ms"}`. What one raises ends the step, once what else is there by then was recorded.
+        Raises Stopped as soon as the run is not wanted any more.
         """
         outside = {call.id: call for call in calls if not call.tool.in_workspace}
         found = {key.removeprefix(CALL): got for key, got in self.context.recorded([f"{CALL}{name}" for name in outside]).items()}

@@ -25,6 +25,7 @@ from runs.workflows.base import Call, Commit, Context, Go, Outcome, Report, Stat
 OUTPUT = "final_answer"
 """The tool by which a model gives an answer that has a schema."""
 KEPT = "What was done so far is kept; a retry has the limit anew."
+CODES = {"total_tokens": "limit_tokens", "cost": "limit_cost", "seconds": "limit_seconds"}
 UNITS = {"total_tokens": "tokens", "cost": "USD", "seconds": "seconds of work"}
 UNFIT = f"Give your answer by calling `{OUTPUT}` with an object that fits its schema. "
 
@@ -326,7 +327,7 @@ def _check_limits(agent: Agent, mind: AgentCheckpointState) -> None:
     for name, limit in _limits(agent).items():
         if name != "tool_calls" and spent[name] >= limit:
             words = f"The agent has used {spent[name]:,g} of {limit:,g} {UNITS[name]}. {KEPT}"
-            raise StepFailed(words, code=f"limit_{name}")
+            raise StepFailed(words, code=CODES[name])
 
 
 def _seconds_left(agent: Agent, mind: AgentCheckpointState) -> float:

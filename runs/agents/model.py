@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from runs.agents import scripted
@@ -243,8 +245,14 @@ async def _model(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
 
     provider, _, name = endpoint.model.partition(":")
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=_server.silence)
-    async with httpx2.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False) as client:
+    async with httpx2.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False, verify=_trusted()) as client:
         yield _anthropic(endpoint, name, key, client) if provider == "anthropic" else _openai(endpoint, name, key, client)
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The system's certificates, read once: that takes longer than a request."""
+    return ssl.create_default_context()
 
 
 def _openai(endpoint: Endpoint, name: str, key: str, client: Any) -> Model:

@@ -111,7 +111,7 @@ class Held:
     ) -> Any:
         """See `runs.workflows.base.Once`. `flush` writes what the step has said so far, before something is told."""
         with self._own_connection():
-            return self._recorded(key, function, tell, flush)
+            return self._recorded(self.scrub(key), function, tell, flush)
 
     @contextmanager
     def _own_connection(self) -> Iterator[None]:
@@ -166,11 +166,15 @@ class Held:
 
     def write_chunk(self, text: str, *, step: str, loop: int) -> None:
         """A piece of what a step says, in its own small commit. Raises Stopped where the run is not ours."""
-        self.write_event(EventKind.STREAMING_CHUNK, {"content": text, "step": step, "loop_num": loop})
+        self._commit_event(EventKind.STREAMING_CHUNK, {"content": text, "step": step, "loop_num": loop})  # its writer keeps its connection
 
     def write_event(self, kind: EventKind, data: Mapping[str, Any]) -> None:
         """An event in its own small commit. Raises Stopped where the run is not ours."""
-        with self._own_connection(), transaction.atomic(durable=True):
+        with self._own_connection():
+            self._commit_event(kind, data)
+
+    def _commit_event(self, kind: EventKind, data: Mapping[str, Any]) -> None:
+        with transaction.atomic(durable=True):
             self._append(kind, data)
             self._require()  # after the append, which waits for whoever is ending the run just now
 

@@ -33,6 +33,7 @@ def call(held: Held, seconds: float | None, function: Callable[[], Any]) -> Any:
     box: dict[str, Any] = {}
 
     def work() -> None:
+        held.thread_ident = threading.get_ident()  # it closes its connection itself, at its end
         try:
             box["value"] = function()
         except BaseException as error:  # noqa: BLE001  # carried to the caller, which knows what each means
@@ -43,7 +44,7 @@ def call(held: Held, seconds: float | None, function: Callable[[], Any]) -> Any:
     thread = threading.Thread(target=work, name=f"step {held.head.next_step}", daemon=True)
     thread.start()
     thread.join(seconds + GRACE)
-    held.deadline = float("inf")
+    held.deadline, held.thread_ident = float("inf"), threading.get_ident()
     if thread.is_alive():
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(TimeIsUp))
         raise StepFailed(f"The step did not end within {seconds:g} s.", code="timeout")

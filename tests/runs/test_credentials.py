@@ -12,6 +12,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.test import Client
 from django.urls import reverse
 
@@ -102,6 +103,14 @@ def test_the_database_holds_one_of_a_name_for_all_and_one_for_each_team_and_none
         assert constraint in str(refused.value) or "UNIQUE" in str(refused.value)
 
 
+def test_of_two_who_keep_a_first_value_at_once_one_is_told(monkeypatch):
+    """A race: both saw none, and the database has one of a name."""
+    credentials.put("forge", SECRET)
+    monkeypatch.setattr(QuerySet, "first", lambda self: None)
+    with pytest.raises(credentials.CredentialInvalid, match="at the same moment"):
+        credentials.put("forge", OTHER)
+
+
 # At rest
 
 
@@ -143,7 +152,7 @@ def leaking(state: State, context: Context) -> Outcome:
     secret = context.credential("forge")
     SEEN.append(secret)
     context.log(f"used {secret}", header={"bearer": [secret]})
-    memo = context.once("asked", lambda: {"said": secret, secret: 1})
+    memo = context.once(f"asked with {secret}", lambda: {"said": secret, secret: 1})
     call = Call(id="c1", tool="send", arguments={"text": [f"with {secret}"]}, preview=secret)
     update = {"memo": memo, "given": {"deep": [f"x{secret}y", 1, None, secret]}, "plain": "kept"}
     report = Report(content=secret, patch=f"+{secret}", facts={"Key": secret}, effects=[secret])
