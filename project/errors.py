@@ -28,7 +28,8 @@ from runs.coders import NoCoder
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.explaining import CallInvalid, ToolNotFound
 from runs.forks import NothingToFork, ReasonMissing
-from runs.services import InputInvalid, OrdersStopped, PauseClosed, RepositoryNotFound
+from runs.repositories import RepositoryInvalid, RepositoryNotFound
+from runs.services import InputInvalid, OrdersStopped, PauseClosed
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
 from runs.taking_back import TooLate
@@ -41,6 +42,7 @@ STATUS: dict[type[Exception], int] = {
     CallInvalid: 422,
     RulesRefused: 422,
     RepositoryNotFound: 404,
+    RepositoryInvalid: 422,
     OrdersStopped: 409,
     NoCoder: 409,
     NothingToFork: 409,
@@ -122,6 +124,7 @@ def _extra(error: Exception) -> dict[str, Any]:
             | TemplateInvalid()
             | postponing.PostponingInvalid()
             | EndpointInvalid()
+            | RepositoryInvalid()
             | CallInvalid()
             | RulesRefused()
             | waits.WaitInvalid()

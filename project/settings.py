@@ -39,6 +39,16 @@ WAYSTATION_COMMAND_ENVIRONMENT = env.items(
 """Variables of a worker that step templates may hand to a program; it gets no other."""
 WAYSTATION_ARTIFACT_BYTES = int(env.number("WAYSTATION_ARTIFACT_BYTES", 5_000_000, low=1000))
 """How much is kept of one text that a step keeps, such as an agent's output; of a longer one beginning and end."""
+WAYSTATION_WORKSPACE_BYTES = int(env.number("WAYSTATION_WORKSPACE_BYTES", 4_000_000_000))
+"""What one order's workspace may grow to while programs work in it; 0 is any size."""
+WAYSTATION_WORKSPACES_BYTES = int(env.number("WAYSTATION_WORKSPACES_BYTES", 0))
+"""What all workspaces and mirrors of one machine may use; before a clone that begins beyond it, those of ended orders go. 0 is any size."""
+WAYSTATION_WORKSPACE_DAYS = env.number("WAYSTATION_WORKSPACE_DAYS", 7)
+"""How long the workspace of an order that ended is kept; a retry makes it anew from the checkpoints. 0 is for ever."""
+WAYSTATION_FORGES = env.items("WAYSTATION_FORGES", "https://api.github.com,https://gitlab.com")
+"""Origins of forges that pull requests may be opened at: `https://git.example.org:8443`. No other is reached, whatever a name leads to."""
+WAYSTATION_FORGE_SECONDS = env.number("WAYSTATION_FORGE_SECONDS", 20, low=1)
+"""How long a forge may keep a step waiting, each time."""
 WAYSTATION_LEASE_SECONDS = env.number("WAYSTATION_LEASE_SECONDS", 15, low=0.5)
 """A worker that has not renewed its lease for so long is lost; renewed three times in that time."""
 WAYSTATION_LOST_ATTEMPTS = int(env.number("WAYSTATION_LOST_ATTEMPTS", 5, low=1))

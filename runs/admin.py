@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import zlib
-from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from django import forms
-from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -23,10 +21,10 @@ from checkpoints import store
 from checkpoints.admin import UNREADABLE, ConfirmedAdmin, IdSearch, ReadOnlyAdmin, as_json, link, row, text
 from checkpoints.models import Blob
 from runs import admin_credentials as admin_credentials  # registers its page
-from runs import definitions
+from runs import definitions, repositories
 from runs.frequency import PROMISES, WHEN, Frequency
 from runs.models import Definition, Pause, Repository, Run, StepTemplate, Template, WorkOrder
-from runs.steps.sources import BadSource, check_source
+from runs.steps.sources import BadSource
 from runs.workflows.sequence import UnknownName
 
 RUN_COLOURS = {
@@ -170,24 +168,20 @@ class RepositoryForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in t
 
     class Meta:
         model = Repository
-        fields = ("name", "url", "check_command", "author", "use_template_execution")
+        fields = ("url", *repositories.SETTLED)
 
     def clean_url(self) -> str:
         try:
-            return check_source(
-                self.cleaned_data["url"],
-                folders=[Path(folder) for folder in settings.WAYSTATION_REPOSITORIES],
-                schemes=settings.WAYSTATION_GIT_SCHEMES,
-                hosts=settings.WAYSTATION_GIT_HOSTS,
-            )
+            return repositories.checked_source(self.cleaned_data["url"])
         except BadSource as error:
             raise forms.ValidationError(str(error)) from error
 
-    def clean_check_command(self) -> list[str]:
-        command = self.cleaned_data["check_command"]
-        if not isinstance(command, list) or not all(isinstance(word, str) and word and "\0" not in word for word in command):
-            raise forms.ValidationError('Give a list of words such as ["python", "-m", "pytest", "-q"]; an empty list for no check.')
-        return command
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or {}
+        if not self.errors:
+            for field, sentences in repositories.problems(values).items():
+                self.add_error(field, sentences)
+        return values
 
 
 @admin.register(Repository)
@@ -198,8 +192,12 @@ class RepositoryAdmin(IdSearch):
     search_help_text = "A repo_ or wo_ id, or words of the name or URL"
     show_full_result_count = False
     ordering = ("name", "pk")
-    list_display = ("name", "url", "use_template_execution", "created_at")
-    fields = ("name", "url", "check_command", "author", "use_template_execution")
+    list_display = ("name", "url", "push_policy", "pull_request_policy", "use_template_execution", "created_at")
+    fieldsets = (
+        (None, {"fields": ("name", "url", "default_template", "check_command", "use_template_execution")}),
+        ("What leaves with an order", {"fields": ("author", "base_branch", "push_policy", "pull_request_policy")}),
+        ("Where to", {"fields": ("forge", "forge_url", "forge_project", "credential")}),
+    )
 
 
 class WorkOrderRows(ConfirmedAdmin):
@@ -208,14 +206,15 @@ class WorkOrderRows(ConfirmedAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"wo": "pk", "thr": "thread", "run": "runs", "pse": "runs__pauses", "repo": "repository"}
     search_fields = ("title", "created_by__username")
     search_help_text = "A wo_, thr_, run_, pse_ or repo_ id, or words of the title or its maker"
-    heavy = ("request", "input", "check_command")
+    heavy = ("request", "input", "check_command", "delivery")
     sealed: ClassVar[dict[str, str]] = {"request": "request", "input_json": "input"}
     list_display = ("shown", "title", "status_label", "template", "created_by", "created_at")
     list_filter = (("latest_run__status", admin.ChoicesFieldListFilter),)
     list_select_related = ("latest_run", "template", "created_by")
     fields = (
         "shown", "title", "status", "phase_words", "template", "definition_link", "thread_link", "latest_run_link", "runs_link",
-        "page_link", "request", "input_json", "repository", "repository_url", "check_command_json", "author", "created_by", "created_at",
+        "page_link", "request", "input_json", "repository", "repository_url", "pull_request_link", "check_command_json", "delivery_json",
+        "author", "created_by", "created_at",
     )  # fmt: skip
 
     @display(description="status", label=RUN_COLOURS)
@@ -253,6 +252,16 @@ class WorkOrderRows(ConfirmedAdmin):
         return format_html(
             '<a href="{}" class="text-primary-600 dark:text-primary-500 underline">Open</a>', f"/work-orders/{order.shown_id}/"
         )
+
+    @display(description="pull request")
+    def pull_request_link(self, order: WorkOrder) -> SafeString | str:
+        url = order.pull_request_url
+        shown = '<a href="{}" rel="noreferrer" class="text-primary-600 dark:text-primary-500 underline">{}</a>'
+        return format_html(shown, url, url) if url else "-"
+
+    @display(description="what may leave with its work")
+    def delivery_json(self, order: WorkOrder) -> SafeString:
+        return as_json(lambda: order.delivery)
 
     @display(description="input")
     def input_json(self, order: WorkOrder) -> SafeString:

@@ -16,9 +16,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from runs import definitions, services
+from runs import definitions, repositories, services
 from runs.frequency import HOW_LONG, WHEN, Frequency
-from runs.models import Repository, StepTemplate, Template, WorkOrder
+from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, StepTemplate, Template, WorkOrder
 
 
 def user_of(request: Request) -> User:
@@ -45,7 +45,11 @@ class NewestFirst(CursorPagination):
 
 
 class WorkOrderIn(serializers.Serializer[Any]):
-    template = serializers.SlugField(default="repo-tidy", help_text="Slug of the template; its current version is frozen with the order.")
+    template = serializers.SlugField(
+        default="",
+        allow_blank=True,
+        help_text="Slug of the template; its current version is frozen with the order. Without it, the repository's own, else repo-tidy.",
+    )
     title = serializers.CharField(max_length=200, default="", allow_blank=True)
     user_request = serializers.CharField(max_length=20_000, default="", allow_blank=True, help_text="What is asked for, in words.")
     input = serializers.DictField(default=dict, help_text="Checked against the template's input schema.")
@@ -119,7 +123,7 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
 
     @extend_schema_field(OpenApiTypes.STR)
     def get_github_pull_request_url(self, order: WorkOrder) -> str | None:
-        return order.outputs.get("github_pull_request_url")
+        return order.pull_request_url or None
 
     @extend_schema_field(
         {
@@ -238,7 +242,26 @@ class RepositoryOut(serializers.ModelSerializer[Repository]):
 
     class Meta:
         model = Repository
-        fields: ClassVar = ["id", "name", "url", "check_command", "author", "use_template_execution", "created_at"]
+        fields: ClassVar = ["id", "url", *repositories.SETTLED, "created_at"]
+
+
+class RepositoryIn(serializers.Serializer[Any]):
+    """What is left out stays as it is."""
+
+    name = serializers.CharField(max_length=120, required=False)
+    default_template = serializers.CharField(max_length=80, required=False, allow_blank=True, help_text="Of orders that name none.")
+    check_command = serializers.ListField(
+        child=serializers.CharField(max_length=1000), required=False, max_length=100, help_text="An argument list; never a shell string."
+    )
+    author = serializers.CharField(max_length=200, required=False, allow_blank=True, help_text="Name <mail> of commits.")
+    use_template_execution = serializers.BooleanField(required=False, help_text="Whether new work orders may be made on it.")
+    base_branch = serializers.CharField(max_length=200, required=False, allow_blank=True, help_text="Empty: the default branch.")
+    push_policy = serializers.ChoiceField(PushPolicy.choices, required=False)
+    pull_request_policy = serializers.ChoiceField(PullRequestPolicy.choices, required=False)
+    forge = serializers.ChoiceField(ForgeKind.choices, required=False, allow_blank=True)
+    forge_url = serializers.CharField(max_length=500, required=False, allow_blank=True, help_text="Empty: the forge's own service.")
+    forge_project = serializers.CharField(max_length=300, required=False, allow_blank=True, help_text="owner/name; empty: as in the URL.")
+    credential = serializers.CharField(max_length=80, required=False, allow_blank=True, help_text="A credential's name, never its value.")
 
 
 class TemplateExecutionIn(serializers.Serializer[Any]):
@@ -262,6 +285,24 @@ class Repositories(APIView):
         pages = NewestFirst()
         found = pages.paginate_queryset(Repository.objects.all(), request, view=self)
         return pages.get_paginated_response(RepositoryOut(found, many=True).data)
+
+
+class RepositoryDetail(APIView):
+    """What is settled of a repository. PUT changes what it names. Orders keep theirs, but nothing leaves that is forbidden now."""
+
+    permission_classes = [*APIView.permission_classes, MayChangeRepositories]
+
+    @extend_schema(operation_id="get_repository", responses=RepositoryOut, summary="Read a repository's settings")
+    def get(self, request: Request, repository_id: UUID) -> Response:
+        return Response(RepositoryOut(repositories.find(repository_id)).data)
+
+    @extend_schema(
+        operation_id="configure_repository", request=RepositoryIn, responses=RepositoryOut, summary="Change a repository's settings"
+    )
+    def put(self, request: Request, repository_id: UUID) -> Response:
+        data = RepositoryIn(data=request.data)
+        data.is_valid(raise_exception=True)
+        return Response(RepositoryOut(repositories.configure(repository_id, **data.validated_data)).data)
 
 
 class TemplateExecution(APIView):

@@ -26,10 +26,15 @@ from runs.credential_models import Credential as Credential
 from runs.queued_models import QueuedTurn as QueuedTurn
 from runs.recipe_models import OWN_REDUCERS as OWN_REDUCERS
 from runs.recipe_models import Definition as Definition
+from runs.recipe_models import ForgeKind as ForgeKind
+from runs.recipe_models import PullRequestPolicy as PullRequestPolicy
+from runs.recipe_models import PushPolicy as PushPolicy
 from runs.recipe_models import Repository as Repository
 from runs.recipe_models import StepTemplate as StepTemplate
 from runs.recipe_models import Template as Template
 from runs.recipe_models import TemplateQuerySet as TemplateQuerySet
+from runs.recipe_models import read_delivery as read_delivery
+from runs.recipe_models import within as within
 from runs.states import PauseKind, PauseStatus, RunStatus, Told
 from runs.workflows import sequence
 
@@ -62,6 +67,7 @@ class WorkOrder(ids.Shown, models.Model):
     repository_url = models.CharField(max_length=500, blank=True)
     check_command = JsonTextField(default=list, help_text="The repository's own check, frozen with the order.")
     author = models.CharField(max_length=200)
+    delivery = JsonTextField(default=dict, help_text="What may leave with its work: the repository's settings, frozen with the order.")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="work_orders")
     latest_run = models.ForeignKey("Run", models.PROTECT, null=True, editable=False, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -127,6 +133,12 @@ class WorkOrder(ids.Shown, models.Model):
         """What the work has brought so far: `git_commit_count`, `github_pull_request_url`."""
         outputs: dict[str, Any] = self.thread.head.metadata.get("outputs", {}) if self.thread.head else {}
         return outputs
+
+    @property
+    def pull_request_url(self) -> str:
+        """Where people see its pull request; "" where there is none, or what a step wrote there is no link for a browser."""
+        url = str(self.outputs.get("github_pull_request_url", ""))
+        return url if url.startswith(("https://", "http://")) else ""
 
 
 class RunQuerySet(models.QuerySet["Run"]):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, PermissionsMixin
 from django.db import models
 from django.db.models import Q
 
 from checkpoints import ids
-from checkpoints.models import JsonTextField
+from checkpoints.models import JsonTextField, Thread
 from runs.frequency import HOW_LONG, PROMISES, WHEN, Frequency
 from runs.workflows import calls, graph_questions, sequence
+from runs.workflows.base import Delivery
 
 
 class StepTemplate(models.Model):
@@ -142,24 +145,98 @@ def _definition(digest: str) -> Definition:
     return Definition.objects.get(pk=digest)
 
 
+class PushPolicy(models.TextChoices):
+    NEVER = "never", "Never"
+    ASKED = "asked", "Where the order asks for it"
+    BRANCH = "branch", "Always: the order's own branch"
+
+
+class PullRequestPolicy(models.TextChoices):
+    NEVER = "never", "None"
+    DRAFT = "draft", "A draft"
+    READY = "ready", "Ready for review"
+
+
+class ForgeKind(models.TextChoices):
+    NONE = "", "None"
+    GITHUB = "github", "GitHub"
+    GITLAB = "gitlab", "GitLab"
+
+
+class RepositoryQuerySet(models.QuerySet["Repository"]):
+    def visible_to(self, user: AbstractBaseUser | AnonymousUser) -> RepositoryQuerySet:
+        """Those that a person may be shown: to operators all, to others those of orders that they see."""
+        if isinstance(user, PermissionsMixin) and user.has_perm("runs.view_repository"):
+            return self
+        return self.filter(work_orders__thread__in=Thread.objects.visible_to(user)).distinct()
+
+
 class Repository(ids.Shown, models.Model):
-    """What operators settled about a repository: its own check command, and whether orders on it follow templates."""
+    """What operators settled about a repository: what orders on it begin with, whether they may be made, and what may leave with them."""
 
     PREFIX = "repo"
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     name = models.CharField(max_length=120)
     url = models.CharField(max_length=500, help_text="A local path inside the allowed folders, or a remote URL of an allowed host.")
+    default_template = models.CharField(max_length=80, blank=True, help_text="Slug of the template of orders that name none.")
     check_command = models.JSONField(
         default=list, blank=True, help_text='An argument list such as ["python", "-m", "pytest", "-q"]; never a shell string.'
     )
     author = models.CharField(max_length=200, blank=True, help_text="Author of commits, Name <mail>; empty for Waystation's own.")
-    use_template_execution = models.BooleanField(default=True)
+    use_template_execution = models.BooleanField(default=True, help_text="Whether new work orders may be made on it.")
+    base_branch = models.CharField(
+        max_length=200, blank=True, help_text="Where orders begin and pull requests lead; empty for the repository's default branch."
+    )
+    push_policy = models.CharField(
+        max_length=8, choices=PushPolicy, default=PushPolicy.ASKED, help_text="When an order's branch is pushed. Nothing else ever is."
+    )
+    pull_request_policy = models.CharField(
+        max_length=8, choices=PullRequestPolicy, default=PullRequestPolicy.NEVER, help_text="What is opened once the branch is pushed."
+    )
+    forge = models.CharField(max_length=8, choices=ForgeKind, blank=True, help_text="Where pull requests are opened.")
+    forge_url = models.CharField(
+        max_length=500, blank=True, help_text="Where its REST interface begins; empty for the forge's own service."
+    )
+    forge_project = models.CharField(
+        max_length=300, blank=True, help_text="owner/name at the forge; empty where the repository's URL says it."
+    )
+    credential = models.CharField(
+        max_length=80, blank=True, help_text="Name of the credential with the token for clones, pushes and pull requests."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = RepositoryQuerySet.as_manager()
 
     class Meta:
         verbose_name_plural = "repositories"
-        constraints = [models.UniqueConstraint(fields=["url"], name="repository_url_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["url"], name="repository_url_once"),
+            models.CheckConstraint(condition=Q(push_policy__in=PushPolicy.values), name="repository_push_policy_known"),
+            models.CheckConstraint(
+                condition=Q(pull_request_policy="never")
+                | (Q(pull_request_policy__in=PullRequestPolicy.values, push_policy="branch") & ~Q(forge="")),
+                name="repository_pull_request_needs_push_and_forge",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def delivery(self) -> Delivery:
+        """What may leave with an order's work, as it is settled now."""
+        return read_delivery({"push": self.push_policy, "pull_request": self.pull_request_policy, "base_branch": self.base_branch})
+
+
+def read_delivery(kept: dict[str, str]) -> Delivery:
+    """The settings that an order was frozen with; those of orders before there were any are the usual ones."""
+    return Delivery(**kept)  # type: ignore[arg-type]  # the constraints above name the same words
+
+
+def within(frozen: Delivery, now: Delivery) -> Delivery:
+    """What an order was made with, less what its repository no longer allows. Who approved it was shown no more than that."""
+    if "never" in (frozen.push, now.push):
+        return replace(frozen, push="never", pull_request="never")
+    proposes = frozen.push == "branch" and now.pull_request != "never"
+    return replace(frozen, pull_request=frozen.pull_request if proposes else "never")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
@@ -17,7 +17,7 @@ from django.utils import timezone
 from checkpoints import codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
-from runs import coders, definitions, files
+from runs import coders, definitions, files, repositories
 from runs.engine import approvals, commit, damage, ending
 from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
@@ -25,7 +25,6 @@ from runs.engine.interruptions import BEFORE, STOPS
 from runs.forks import NothingToFork, check_reason, origin_of
 from runs.models import Pause, Repository, Run, Template, WorkOrder
 from runs.states import EXPIRED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
-from runs.steps.sources import check_source
 from runs.tasks import next_turn_on_commit, nudge_on_commit
 from runs.workflows import attached, calls, schemas, sequence
 
@@ -51,10 +50,6 @@ class OrdersStopped(Exception):
     code = "template_execution_off"
 
 
-class RepositoryNotFound(Exception):
-    code = "not_found"
-
-
 class PauseClosed(Exception):
     """The pause has been answered, or its run has ended."""
 
@@ -76,6 +71,7 @@ def submit(
     """Make a work order and start it.
 
     Args:
+        template: "" for the repository's own.
         interrupt_before, interrupt_after: names of steps at which this run asks, whatever the template says; `step/sub-step` for those
             of its child runs.
 
@@ -83,7 +79,7 @@ def submit(
         definitions.TemplateNotFound, InputInvalid, sources.BadSource, OrdersStopped, coders.NoCoder: nothing was made; the message says
             what to change.
     """
-    recipe = definitions.current(template)
+    recipe = definitions.current(template or repositories.template_for(repository_url))
     values = dict(input or {})
     check_words(title.strip(), request)
     check_input(recipe, values)
@@ -138,12 +134,7 @@ def _check_repository(template: Template, url: str) -> str:
         return ""
     if not url.strip():
         raise InputInvalid({"repository_url": ["This template works on a repository: name a local path or a URL."]})
-    return check_source(
-        url.strip(),
-        folders=[Path(folder) for folder in settings.WAYSTATION_REPOSITORIES],
-        schemes=settings.WAYSTATION_GIT_SCHEMES,
-        hosts=settings.WAYSTATION_GIT_HOSTS,
-    )
+    return repositories.checked_source(url)
 
 
 @transaction.atomic(durable=True)
@@ -179,6 +170,7 @@ def _create(
         repository_url=source,
         check_command=repository.check_command if repository else [],
         author=(repository.author if repository else "") or settings.WAYSTATION_GIT_AUTHOR,
+        delivery=asdict(repository.delivery) if repository else {},
         created_by=by,
     )
     for name in (*stops["interrupt_before"], *stops["interrupt_after"]):
@@ -193,9 +185,9 @@ def _create(
 
 
 def allow_orders(repository_id: uuid.UUID, *, allowed: bool) -> Repository:
-    """Allow or stop new work orders on a repository; those that run go on. Raises RepositoryNotFound."""
+    """Allow or stop new work orders on a repository; those that run go on. Raises repositories.RepositoryNotFound."""
     if not Repository.objects.filter(pk=repository_id).update(use_template_execution=allowed):
-        raise RepositoryNotFound("There is no such repository.")
+        raise repositories.RepositoryNotFound("There is no such repository.")
     return Repository.objects.get(pk=repository_id)
 
 

@@ -15,6 +15,7 @@ STEP_TEMPLATES = {
     "tidy-execute": ("Execute", "repo_tidy.execute"),
     "tidy-review": ("Review", "repo_tidy.review"),
     "tidy-deliver": ("Deliver", "repo_tidy.deliver"),
+    "deliver": ("Deliver", "deliver"),
     "booking-extract": ("Extract", "booking.extract"),
     "booking-validate": ("Validate", "booking.validate"),
     "booking-enrich": ("Enrich", "booking.enrich"),
@@ -25,6 +26,9 @@ STEP_TEMPLATES = {
 }
 CONFIGS: Mapping[str, Mapping[str, Any]] = {"chat-agent": chat.CONFIG, **coding_templates.CONFIGS}
 """Configurations of step templates at their first version; the next ones are the operators' own."""
+
+DELIVERY_RETRY = {"attempts": 6, "base": 5, "cap": 600, "errors": ["forge_away", "forge_limit"]}
+"""Of steps that push and open pull requests: what is away for a while costs nobody a click."""
 
 PAUSING: list[dict[str, Any]] = [
     {"step_type": "planning", "step_template_slug": "tidy-planning", "pause_after": True, "pause_phase": "awaiting_plan_approval"},
@@ -42,7 +46,7 @@ PAUSING: list[dict[str, Any]] = [
         "pause_phase": "awaiting_review_decision",
         "revise_to": "execute",
     },
-    {"step_type": "deliver", "step_template_slug": "tidy-deliver", "pause_after": False},
+    {"step_type": "deliver", "step_template_slug": "tidy-deliver", "pause_after": False, "retry": DELIVERY_RETRY},
 ]
 
 TEMPLATES: dict[str, dict[str, Any]] = {

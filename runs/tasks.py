@@ -22,7 +22,7 @@ from kombu.exceptions import ChannelError
 
 from checkpoints import ids
 from checkpoints.store import StoreUnavailable
-from runs import keeping
+from runs import keeping, workspaces
 from runs.engine import lease, putting_off, recovery
 from runs.engine.advance import advance
 from runs.engine.stopping import stopping
@@ -89,6 +89,7 @@ def sweep() -> None:
     for thread_id in set(QueuedTurn.objects.due().values_list("thread", flat=True)[:TURNS]):
         send_next_turn(thread_id)
     keeping.tend(now=timezone.now())
+    workspaces.tend(now=timezone.now())
 
 
 def _room(queues: Collection[str]) -> dict[str, int]:

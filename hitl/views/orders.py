@@ -22,13 +22,16 @@ from hitl.views.common import person
 from runs import services as runs
 from runs.coders import NoCoder
 from runs.engine.interruptions import STOPS
-from runs.models import Template, WorkOrder
+from runs.models import Repository, Template, WorkOrder
+from runs.repositories import USUAL_TEMPLATE
 from runs.services import InputInvalid, OrdersStopped
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
 from runs.workflows.sequence import CANCEL
 
 PAGE = 30
+OFFERED = 12
+"""Repositories that the page of a new order offers."""
 TERMINAL = {"completed", "failed"}
 
 
@@ -50,20 +53,33 @@ def order_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def order_new(request: HttpRequest) -> HttpResponse:
-    """The form is rendered from the template's input schema."""
+    """The form is rendered from the template's input schema; `?repository=<id>` begins it with what is settled for that repository."""
     templates = list(Template.objects.current().order_by("slug"))
     if not templates:
         return render(request, "hitl/order_new.html", {"templates": [], "form": None})
-    slug = request.POST.get("template") or request.GET.get("template") or "repo-tidy"
+    repositories = list(Repository.objects.visible_to(person(request)).filter(use_template_execution=True).order_by("name")[:OFFERED])
+    chosen = _chosen(request)
+    slug = request.POST.get("template") or request.GET.get("template") or (chosen and chosen.default_template) or USUAL_TEMPLATE
     template = next((one for one in templates if one.slug == slug), templates[0])
-    form = WorkOrderForm(request.POST or None, request.FILES or None, template=template, user=person(request))
+    begun = {"repository_url": chosen.url} if chosen else None
+    form = WorkOrderForm(request.POST or None, request.FILES or None, template=template, user=person(request), initial=begun)
     if request.method == "POST" and form.is_valid():
         order = _submit(template, form, person(request))
         if order is not None:
             return redirect("hitl:order", order.pk)
-    return render(
-        request, "hitl/order_new.html", {"templates": templates, "template": template, "form": form}, status=422 if form.errors else 200
-    )
+    context = {"templates": templates, "template": template, "form": form, "repositories": repositories, "chosen": chosen}
+    return render(request, "hitl/order_new.html", context, status=422 if form.errors else 200)
+
+
+def _chosen(request: HttpRequest) -> Repository | None:
+    """The repository that the form begins with: `?repository=<id>`."""
+    wanted = request.GET.get("repository")
+    if not wanted:
+        return None
+    try:
+        return Repository.objects.visible_to(person(request)).get(pk=ids.parse(Repository.PREFIX, wanted))
+    except (ValueError, Repository.DoesNotExist):
+        raise Http404("There is no such repository.") from None
 
 
 def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | None:

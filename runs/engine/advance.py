@@ -66,7 +66,7 @@ def _work(held: Held, *, ends: float) -> None:
 
 
 _claimable = Prepared(
-    lambda run_id: Run.objects.select_related("thread__head", "work_order").filter(pk=run_id, status=PENDING),
+    lambda run_id: Run.objects.select_related("thread__head", "work_order__repository").filter(pk=run_id, status=PENDING),
     uuid.UUID,
 )
 

@@ -62,9 +62,13 @@ def given(metadata: Mapping[str, Any], steps: Sequence[FrozenStep]) -> dict[str,
     return found
 
 
-def require(metadata: Mapping[str, Any], steps: Sequence[FrozenStep], of: str, material: Any = None) -> None:
-    """See `runs.workflows.base.Context.require_approval`."""
-    asked = [step for step in steps if of in (step["name"], step["function"])]
+def require(metadata: Mapping[str, Any], steps: Sequence[FrozenStep], of: str, material: Any = None, *, at: str = "") -> None:
+    """See `runs.workflows.base.Context.require_approval`. `at` is the step that wants to know."""
+    if not of:
+        pausing = _pausing_before(steps, at)
+        of = next((step["name"] for step in reversed(pausing) if step["name"] in metadata.get(KEY, {})), "")
+        steps = pausing if of else [step for step in pausing if not _passed_over(metadata, [step])]
+    asked = [step for step in steps if of in ("", step["name"], step["function"])]
     approval = given(metadata, asked).get(of)
     if approval is None:
         if any(step["pause_after"] for step in asked) and not _passed_over(metadata, asked):
@@ -81,6 +85,11 @@ def require(metadata: Mapping[str, Any], steps: Sequence[FrozenStep], of: str, m
             "checkpoint of the answer.",
             code="content_changed",
         )
+
+
+def _pausing_before(steps: Sequence[FrozenStep], at: str) -> list[FrozenStep]:
+    names = [step["name"] for step in steps]
+    return [step for step in steps[: names.index(at) if at in names else None] if step["pause_after"]]
 
 
 def _passed_over(metadata: Mapping[str, Any], asked: Sequence[FrozenStep]) -> bool:

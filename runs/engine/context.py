@@ -19,10 +19,10 @@ from django.db import connection, transaction
 from checkpoints import codec, ids, log, redaction, store
 from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, EventKind, Memo
-from runs import credentials
-from runs.engine import approvals, artifacts, stopping, streaming
+from runs import credentials, workspaces
+from runs.engine import approvals, artifacts, delivering, stopping, streaming
 from runs.engine.scrubbing import Said, Scrub
-from runs.models import Run, WorkOrder
+from runs.models import Repository, Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
 from runs.workflows.base import Context, Order, StepFailed, Stopped, Told
 from runs.workflows.sequence import FrozenStep
@@ -71,6 +71,11 @@ class Held:
     def told(self) -> Order:
         """What its steps are told of what was asked for: the same for all of them."""
         return order_of(self.run, self.order)
+
+    @property
+    def repository(self) -> Repository | None:
+        """Its order's repository as operators settled it, read with the run."""
+        return self.order.repository if self.order else None
 
     @cached_property
     def path(self) -> Path:
@@ -252,7 +257,8 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             thread_id=held.run.thread.shown_id,
             halting=held.halting,
             approvals=approvals.given(held.head.metadata, held.steps),
-            require_approval=partial(approvals.require, held.head.metadata, held.steps),
+            require_approval=partial(approvals.require, held.head.metadata, held.steps, at=step["name"]),
+            propose=partial(delivering.propose_at, held.repository, held.credential),
             credential=held.credential,
             reach=settings.WAYSTATION_FETCH_ALLOW,
         )
@@ -260,9 +266,18 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
 
 def _workspace(held: Held, order: Order) -> GitWorkspace:
     """Nothing is cloned or locked before the step asks for it."""
-    saved, schemes = _saved(held.head), settings.WAYSTATION_GIT_SCHEMES
-    passed_on = {name: os.environ[name] for name in settings.WAYSTATION_COMMAND_ENVIRONMENT if name in os.environ}
-    return GitWorkspace(held.path, order, at=saved, limits=_limits(), check=held.check, protocols=schemes, passed_on=passed_on)
+    return GitWorkspace(
+        held.path,
+        order,
+        at=_saved(held.head),
+        limits=_limits(),
+        check=held.check,
+        protocols=settings.WAYSTATION_GIT_SCHEMES,
+        passed_on={name: os.environ[name] for name in settings.WAYSTATION_COMMAND_ENVIRONMENT if name in os.environ},
+        mirror=workspaces.mirror_of(order.repository_url),
+        access=lambda: delivering.access_to(held.repository, held.credential),
+        make_room=workspaces.make_room,
+    )
 
 
 def _limits() -> Limits:
@@ -270,6 +285,7 @@ def _limits() -> Limits:
         clone_seconds=settings.WAYSTATION_CLONE_SECONDS,
         clone_bytes=settings.WAYSTATION_CLONE_BYTES,
         command_seconds=settings.WAYSTATION_COMMAND_SECONDS,
+        folder_bytes=settings.WAYSTATION_WORKSPACE_BYTES,
     )
 
 
@@ -288,6 +304,8 @@ def order_of(run: Run, order: WorkOrder | None) -> Order:
         check_command=tuple(order.check_command),
         user_id=run.started_by_id,
         author=order.author,
+        page=delivering.page_of(order),
+        delivery=delivering.delivery_of(order),
     )
 
 
@@ -295,7 +313,7 @@ def workspace_path(run: Run) -> Path:
     """One folder per order; child runs, which work at the same time, have one each."""
     shared = run.work_order_id is not None and run.parent_id is None
     name = ids.show(WorkOrder.PREFIX, run.work_order_id) if shared and run.work_order_id else run.shown_id
-    return Path(settings.WAYSTATION_DATA) / "workspaces" / name
+    return workspaces.root() / name
 
 
 def _saved(head: Checkpoint) -> Saved | None:

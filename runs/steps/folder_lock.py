@@ -32,15 +32,27 @@ class FolderLock:
         if self._release:
             return False
         self._path.parent.mkdir(parents=True, exist_ok=True)
+        until = time.monotonic() + seconds
+        while not self._take(until, check):  # who held it has dropped the file meanwhile: that lock is nobody's any more
+            self.free()
+        self._end_noted_group()
+        return True
+
+    def _take(self, until: float, check: Callable[[], None]) -> bool:
         lock = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         self._release = weakref.finalize(self, os.close, lock)
         try:
-            _wait(lock, time.monotonic() + seconds, check)
+            _wait(lock, until, check)
         except BaseException:
             self.free()
             raise
-        self._end_noted_group()
-        return True
+        return _is_at(lock, self._path)
+
+    def drop(self) -> None:
+        """Delete the lock's file and free it, for a folder that is gone. Hold the lock."""
+        assert self._release
+        self._path.unlink(missing_ok=True)
+        self.free()
 
     def free(self) -> None:
         if self._release:
@@ -68,6 +80,13 @@ def _wait(lock: int, deadline: float, check: Callable[[], None]) -> None:
         if time.monotonic() > deadline:
             raise Busy
         time.sleep(process.POLL_SECONDS)
+
+
+def _is_at(lock: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(lock), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _started_at(pid: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from runs.steps import process
+from runs.steps.access import Access, environment, write_askpass
 from runs.steps.folder_lock import Busy, FolderLock
 from runs.steps.git_settings import ATTRIBUTES, git_environment, program_environment, write_settings
 from runs.workflows.base import StepFailed
@@ -32,10 +34,23 @@ class Limits:
     lock_seconds: float = 900
     output_bytes: int = 64 * 2**20
     clone_bytes: int = 2 * 2**30
+    folder_bytes: int = 0
+    """What a workspace may grow to while programs work in it, all that lies beside it included; 0 for any size."""
+
+
+LOOK_SECONDS = 5.0
+"""Between two looks at how large a folder has become."""
+BESIDE = ("home", "tmp", "new")
+"""Folders that lie beside a work tree."""
+NOTES = ("config", "gitconfig", "bundle", "askpass", "group")
+"""Files that lie beside it, but for the lock."""
 
 
 class Repository:
-    """The folder `path` and what lies beside it as `path.*`; every use takes the folder's lock first."""
+    """The folder `path` and what lies beside it as `path.*`; every use takes the folder's lock first.
+
+    A command that speaks to `url`, the origin, gets `access` in its environment; no other process does.
+    """
 
     def __init__(
         self,
@@ -46,8 +61,11 @@ class Repository:
         settings: Mapping[str, str],
         author: tuple[str, str],
         search_path: str,
+        url: str = "",
+        access: Callable[[], Access | None] = lambda: None,
     ) -> None:
         self.path = path
+        self._url, self._access = url, access
         self._limits, self._check, self._settings = limits, check, settings
         self.lock = FolderLock(self.beside("lock"), self.beside("group"))
         self._environment = program_environment(home=self.beside("home"), temporary=self.beside("tmp"), search_path=search_path)
@@ -60,7 +78,9 @@ class Repository:
     def program(self, arguments: Sequence[str], seconds: float | None) -> process.Finished:
         """Run a program that is not git, in the work tree."""
         self._prepare()
-        return self._run(arguments, self._environment, seconds or self._limits.command_seconds)
+        done = self._run(arguments, self._environment, seconds or self._limits.command_seconds, check=self._bounded())
+        self._check_size()
+        return done
 
     def follow(
         self,
@@ -79,7 +99,10 @@ class Repository:
             raise StepFailed(f"{arguments[0]} is not installed where this worker looks for programs.", code="program_missing")
         known = {name: value for name, value in environment.items() if name not in self._environment}
         changes = {"said": said, "grace": GRACE_SECONDS, "max_output": max_output or self._limits.output_bytes}
-        done = self._run(arguments, {**known, **self._environment}, seconds or self._limits.command_seconds, stdin=stdin, changes=changes)
+        seconds = seconds or self._limits.command_seconds
+        environment = {**known, **self._environment}
+        done = self._run(arguments, environment, seconds, check=self._bounded(), stdin=stdin, changes=changes)
+        self._check_size()
         return done.returncode
 
     def scratch(self, name: str, content: bytes) -> Path:
@@ -99,33 +122,69 @@ class Repository:
                 folder.unlink()
             folder.mkdir(exist_ok=True)
 
-    def git(self, *arguments: str, fine: Sequence[int] | None = (0,), stdin: bytes = b"") -> process.Finished:
-        """Run git; an exit code that is not `fine` fails the step (None: all are)."""
+    def git(self, *arguments: str, fine: Sequence[int] | None = (0,), stdin: bytes = b"", remote: bool = False) -> process.Finished:
+        """Run git; an exit code that is not `fine` fails the step (None: all are). With `remote` it speaks to the origin."""
         self.hold()
         self.pin()
-        done = self._run(["git", *arguments], self._git_environment, self._limits.git_seconds, stdin=stdin)
+        done = self._run(["git", *arguments], self._for_git(remote), self._limits.git_seconds, stdin=stdin)
         if fine is not None and done.returncode not in fine:
-            raise StepFailed(f"git {arguments[0]} failed: {last_lines(done.errors)}", code="git_failed")
+            raise StepFailed(f"git {arguments[0]} failed: {self.said(done.errors)}", code="git_failed")
         return done
 
-    def filling_git(self, *arguments: str, watched: Path, cwd: Path | None = None, code: str = "git_failed") -> None:
+    def filling_git(self, *arguments: str, watched: Path, cwd: Path | None = None, code: str = "git_failed", remote: bool = False) -> None:
         """Run a git command that fills the disk, and end it when `watched` grows over the limit."""
 
         def check() -> None:
             self._check()
-            if _size(watched) > self._limits.clone_bytes:
+            if size(watched) > self._limits.clone_bytes:
                 message = f"The repository is larger than the {self._limits.clone_bytes:,} bytes allowed here."
                 raise StepFailed(message, code="clone_too_large")
 
-        done = self._run(["git", *arguments], self._git_environment, self._limits.clone_seconds, check=check, cwd=cwd)
+        done = self._run(["git", *arguments], self._for_git(remote), self._limits.clone_seconds, check=check, cwd=cwd)
         check()
         if done.returncode:
-            raise StepFailed(f"git {arguments[0]} failed: {last_lines(done.errors)}", code=code)
+            raise StepFailed(f"git {arguments[0]} failed: {self.said(done.errors)}", code=code)
 
     def plain_git(self, *arguments: str, cwd: Path) -> str:
         """Run git in a fresh clone that is not in its place yet; "" when it fails."""
         done = self._run(["git", *arguments], self._git_environment, self._limits.git_seconds, cwd=cwd)
         return "" if done.returncode else os.fsdecode(done.output).strip()
+
+    def said(self, output: bytes) -> str:
+        """The end of what git said, as one line without credentials."""
+        access = self._access()
+        return last_lines(output.replace(access.token.encode(), b"...") if access else output)
+
+    def remove(self) -> None:
+        """Delete the folder and everything beside it."""
+        self.hold()
+        drop(self.path)
+        self.lock.drop()
+
+    def _for_git(self, remote: bool) -> dict[str, str]:
+        access = self._access() if remote else None
+        if access is None:
+            return self._git_environment
+        write_askpass(self.beside("askpass"))
+        return {**self._git_environment, **environment(access, self._url, askpass=self.beside("askpass"))}
+
+    def _bounded(self) -> Callable[[], None]:
+        """A check that also looks at the size, which takes long in large folders and so is done rarely."""
+        looked = time.monotonic()
+
+        def check() -> None:
+            nonlocal looked
+            self._check()
+            if time.monotonic() - looked > LOOK_SECONDS:
+                self._check_size()
+                looked = time.monotonic()
+
+        return check
+
+    def _check_size(self) -> None:
+        limit = self._limits.folder_bytes
+        if limit and sum(size(folder) for folder in (self.path, *(self.beside(name) for name in BESIDE))) > limit:
+            raise StepFailed(f"The workspace has grown over the {limit:,} bytes that an order may use.", code="disk_quota")
 
     def _run(
         self,
@@ -175,6 +234,14 @@ class Repository:
                 file.write_bytes(wanted)
 
 
+def drop(path: Path) -> None:
+    """Delete a folder and all that lies beside it, but for the lock, which the caller holds. Killed in between, it is done again."""
+    for folder in (path, *(path.with_name(f"{path.name}.{name}") for name in BESIDE)):
+        shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink(missing_ok=True)
+    for name in NOTES:
+        path.with_name(f"{path.name}.{name}").unlink(missing_ok=True)
+
+
 def last_lines(output: bytes, lines: int = 3) -> str:
     """The end of what git said, as one line without credentials."""
     text = _CREDENTIALS.sub("", output.decode(errors="replace"))
@@ -182,7 +249,8 @@ def last_lines(output: bytes, lines: int = 3) -> str:
     return " / ".join(said[-lines:])[:600].rstrip(".") + "."
 
 
-def _size(folder: Path) -> int:
+def size(folder: Path) -> int:
+    """Bytes of the files in a folder; links count as themselves, and a folder that is not there as nothing."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
+from runs.steps.access import Access
 from runs.steps.git_settings import SETTINGS
+from runs.steps.mirror import HEAD, Mirror
 from runs.steps.repository import Limits as Limits
-from runs.steps.repository import Repository, last_lines
+from runs.steps.repository import Repository
 from runs.workflows.base import Commit, Completed, Order, StepFailed
 
 _BASE = "refs/waystation/base"
@@ -48,14 +51,21 @@ class GitWorkspace:
         git_settings: Mapping[str, str] | None = None,
         search_path: str = os.environ.get("PATH", os.defpath),
         passed_on: Mapping[str, str] = MappingProxyType({}),
+        mirror: Path | None = None,
+        access: Callable[[], Access | None] = lambda: None,
+        make_room: Callable[[], None] = lambda: None,
     ) -> None:
         """
         Args:
             passed_on: what of this process's environment programs may be given that ask for it by name (`follow`).
-            at: None for an order that has no commit in a checkpoint yet; it begins at the origin's default branch.
+            at: None for an order that has no commit in a checkpoint yet; it begins at the origin's base branch.
             git_settings: the operator's own, over ours: `{"core.sshCommand": …, "credential.helper": …, "http.proxy": …}`.
+            mirror: where this machine keeps its copy of a remote origin; None clones from the origin itself.
+            access: asked right before git speaks to the origin.
+            make_room: called before a clone; raises StepFailed where there is no room for one.
         """
         self.path = path
+        self._mirror_path, self._access, self._make_room = mirror, access, make_room
         self._order, self._at, self._check, self._limits = order, at, check, limits or Limits()
         self._protocols, self._git_settings, self._search_path = protocols, git_settings or {}, search_path
         self._passed_on = passed_on
@@ -63,14 +73,25 @@ class GitWorkspace:
     @cached_property
     def _repository(self) -> Repository:
         """Made at the first use: most steps touch no file, and each is handed a workspace."""
+        return self._at_path(self.path)
+
+    @cached_property
+    def _mirror(self) -> Mirror | None:
+        if self._mirror_path is None or self._is_local:
+            return None
+        return Mirror(self._at_path(self._mirror_path), self._order.repository_url)
+
+    def _at_path(self, path: Path) -> Repository:
         allowed = {f"protocol.{name}.allow": "always" for name in ("file", *self._protocols)}  # file: local origins and bundles
         return Repository(
-            self.path,
+            path,
             limits=self._limits,
             check=self._check,
             settings={**SETTINGS, **allowed, **self._git_settings},
             author=_author(self._order.author),
             search_path=self._search_path,
+            url=self._order.repository_url,
+            access=self._access,
         )
 
     def __enter__(self) -> Self:
@@ -86,12 +107,7 @@ class GitWorkspace:
 
     def remove(self) -> None:
         """Delete the folder and everything beside it, for an order that will not go on here."""
-        self._repository.hold()
-        for folder in (self.path, self._repository.beside("home"), self._repository.beside("tmp"), self._repository.beside("new")):
-            shutil.rmtree(folder, ignore_errors=True)
-        for name in ("config", "gitconfig", "bundle"):
-            self._repository.beside(name).unlink(missing_ok=True)
-        self.close()
+        self._repository.remove()
 
     # The work tree
 
@@ -143,14 +159,10 @@ class GitWorkspace:
 
     def push(self) -> None:
         options = [f"--receive-pack={_LOCAL_SIDE} receive-pack"] if self._is_local else []
-        answer = self._repository.git("push", "--porcelain", "--no-verify", *options, "origin", f"{self._ref}:{self._ref}", fine=None)
+        wanted = ["push", "--porcelain", "--no-verify", *options, "origin", f"{self._ref}:{self._ref}"]
+        answer = self._repository.git(*wanted, fine=None, remote=True)
         if answer.returncode:
-            said = last_lines(answer.output + b"\n" + answer.errors)
-            raise StepFailed(
-                f"The origin did not take the branch {self._order.branch}: {said} The commits are kept in this run;"
-                " put the origin right and retry, or take the patch.",
-                code="push_rejected",
-            )
+            raise _not_pushed(self._order.branch, answer.returncode, self._repository.said(answer.output + b"\n" + answer.errors))
 
     # Programs
 
@@ -210,28 +222,65 @@ class GitWorkspace:
 
     def _clone(self) -> None:
         """Clone beside the folder and put the clone in its place at once, so that no worker ever sees half of one."""
+        self._make_room()
         new = self._repository.beside("new")
         for folder in (new, self.path):
             shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink(missing_ok=True)
-        # --no-local: own objects, checked by git on the way; a local origin may be changed or removed later.
-        upload = [f"--upload-pack={_LOCAL_SIDE} upload-pack"] if self._is_local else []
-        options = ["--quiet", "--no-checkout", "--no-local", "--no-tags", "--no-recurse-submodules", "--template=", *upload]
-        self._repository.filling_git(
-            "clone", *options, "--", self._order.repository_url, str(new), watched=new, cwd=self.path.parent, code="clone_failed"
-        )
-        first = self._repository.plain_git("rev-parse", "--verify", "-q", "HEAD^{commit}", cwd=new)
-        if not first:
-            raise StepFailed("The repository's default branch has no commit yet, so there is nothing to work on.", code="empty_repository")
+        mirror = self._mirror_with_base()
+        source = str(mirror.path) if mirror else self._order.repository_url
+        upload = [f"--upload-pack={_LOCAL_SIDE} upload-pack"] if mirror or self._is_local else []
+        try:
+            self._clone_from(source, new, upload)
+        except StepFailed as error:
+            if mirror is None or error.code != "clone_failed":
+                raise
+            mirror.renew()  # it is damaged
+            self._clone_from(source, new, upload)
+        if mirror:
+            self._repository.plain_git("fetch", "-q", "--no-tags", *upload, source, f"+{HEAD}:{HEAD}", cwd=new)
+            self._repository.plain_git("remote", "set-url", "origin", self._order.repository_url, cwd=new)
+        first = self._first_commit(new, mirrored=mirror is not None)
         self._repository.plain_git("update-ref", _BASE, first, cwd=new)
         shutil.copyfile(new / ".git" / "config", self._repository.beside("config"))
         new.rename(self.path)
+        if mirror:
+            mirror.keep(self._order.id, self._at.base if self._at else first)
+
+    def _clone_from(self, source: str, new: Path, upload: Sequence[str]) -> None:
+        # --no-local: own objects, checked by git on the way; a local origin may be changed or removed later, a mirror must not be changed.
+        options = ["--quiet", "--no-checkout", "--no-local", "--no-tags", "--no-recurse-submodules", "--template=", *upload]
+        remote = source == self._order.repository_url
+        self._repository.filling_git(
+            "clone", *options, "--", source, str(new), watched=new, cwd=self.path.parent, code="clone_failed", remote=remote
+        )
+
+    def _mirror_with_base(self) -> Mirror | None:
+        """The mirror, brought up to date for an order that begins; one that is restored needs its base alone, and maybe no origin."""
+        mirror = self._mirror
+        if mirror is not None and not (self._at and mirror.has(self._at.base)):
+            mirror.refresh()
+        return mirror
+
+    def _first_commit(self, clone: Path, *, mirrored: bool) -> str:
+        """The commit that an order begins at: the tip of its base branch, or of the origin's default branch."""
+        wanted = "" if self._at else self._order.delivery.base_branch  # one that is restored has begun: the branch may be gone by now
+        name = f"refs/remotes/origin/{wanted}" if wanted else HEAD if mirrored else "HEAD"
+        first = self._repository.plain_git("rev-parse", "--verify", "-q", f"{name}^{{commit}}", cwd=clone)
+        if not first and wanted:
+            raise StepFailed(f"The repository has no branch {wanted}, which its settings name as the base.", code="no_base_branch")
+        if not first:
+            raise StepFailed("The repository's default branch has no commit yet, so there is nothing to work on.", code="empty_repository")
+        return first
 
     def _has(self, name: str) -> bool:
         return not self._repository.git("cat-file", "-e", f"{name}^{{commit}}", fine=None).returncode
 
     def _need_base(self, base: str) -> None:
+        if not self._has(base) and self._mirror and self._mirror.has(base):
+            self._repository.git("fetch", "-q", "--no-tags", f"--upload-pack={_LOCAL_SIDE} upload-pack", str(self._mirror.path), base)
         if not self._has(base):
-            self._repository.git("fetch", "-q", "--no-tags", "origin", base, fine=None)  # may have left every branch and still be there
+            # it may have left every branch and still be there
+            self._repository.git("fetch", "-q", "--no-tags", "origin", base, fine=None, remote=True)
         if not self._has(base):
             raise StepFailed(
                 f"The commit {base[:10]} this order began at is no longer in the repository, so its work cannot be restored."
@@ -248,6 +297,24 @@ class GitWorkspace:
             bundle.unlink(missing_ok=True)
         if not self._has(at.sha):
             raise StepFailed(f"The checkpoint's bundle does not hold its commit {at.sha[:10]}.", code="bundle_damaged")
+
+
+def _not_pushed(branch: str, returncode: int, said: str) -> StepFailed:
+    """What git's end means: 1 where the origin refused the branch, 128 where it came to no answer about it."""
+    kept = "The commits are kept in this run"
+    if returncode == 1:
+        return StepFailed(
+            f"The origin did not take the branch {branch}: {said} {kept}; put the origin right and retry, or take the patch.",
+            code="push_rejected",
+        )
+    if re.search(r"returned error: 429", said):
+        return StepFailed(f"The origin is asked too much at the moment: {said} {kept}. Retry later.", code="forge_limit", after=60.0)
+    if re.search(r"Authentication failed|could not read (Username|Password)|Permission denied|returned error: 40[0-9]|not found", said):
+        return StepFailed(
+            f"The origin does not let us push {branch}: {said} {kept}; check the repository's credential, then retry.",
+            code="forge_refused",
+        )
+    return StepFailed(f"The origin could not be reached to push {branch}: {said} {kept}. Retry later.", code="forge_away")
 
 
 def _author(text: str) -> tuple[str, str]:

@@ -177,6 +177,44 @@ Outcome = Go | Ask | Done | Gather
 
 
 @dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """What may leave with an order's work, as its repository's settings say: frozen with the order, and never more than they say now."""
+
+    push: Literal["never", "asked", "branch"] = "asked"
+    """Whether the branch is pushed: not at all, where the order asks for it, or always."""
+    pull_request: Literal["never", "draft", "ready"] = "never"
+    base_branch: str = ""
+    """Where the order's branch begins and its pull request leads; "" for the repository's default branch."""
+
+    def pushes(self, *, asked: bool) -> bool:
+        return self.push == "branch" or (self.push == "asked" and asked)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A pull request as it should be: what a forge is asked for."""
+
+    branch: str
+    base: str
+    """"" for the repository's default branch."""
+    title: str
+    body: str
+    """Markdown."""
+    draft: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullRequest:
+    """A pull request, or merge request, that is open at a forge."""
+
+    number: int
+    url: str
+    """Where people see it."""
+    opened: bool
+    """Whether it was opened just now; else it was there, and has the wanted title and body now."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Order:
     """What was asked for, frozen when it was asked. A run on a thread without a work order gets one made of that thread."""
 
@@ -196,6 +234,9 @@ class Order:
     """Who asked for this run."""
     author: str = "Waystation <waystation@localhost>"
     """Git author and committer of the run's commits, `Name <mail>`."""
+    page: str = ""
+    """Where people see it."""
+    delivery: Delivery = Delivery()
 
 
 def effect(what: str, *, undo: str = "") -> str:
@@ -208,7 +249,8 @@ class RequireApproval(Protocol):
 
     `of` names the step that asked, or its function. Where the template asks after that step, its last question must have been answered
     so that the run went on (`approval_missing`); where there is such an answer and `material` is given, it must be the `Report.material`
-    of that question, to the letter (`content_changed`). A template that does not ask needs no approval.
+    of that question, to the letter (`content_changed`). A template that does not ask needs no approval. "" is the last of the
+    steps before this one that the template pauses after and somebody approved; calls of tools that were approved midway are no such thing.
     """
 
     def __call__(self, of: str, material: Any = None) -> None: ...
@@ -216,6 +258,10 @@ class RequireApproval(Protocol):
 
 def _nobody_is_asked(of: str, material: Any = None) -> None:
     """For steps called outside the engine."""
+
+
+def _no_forge(wanted: Proposal) -> PullRequest:
+    raise StepFailed("No forge is set for this repository, so no pull request was opened.", code="no_forge")
 
 
 def _no_credential(name: str) -> str:
@@ -278,7 +324,9 @@ class Workspace(Protocol):
         """The present commit with the bundle that restores it."""
 
     def push(self) -> None:
-        """Push the order's branch to the origin. Pushing the same commit again changes nothing."""
+        """Push the order's branch to the origin. Pushing the same commit again changes nothing.
+
+        Raises StepFailed: `push_rejected`, `forge_refused` where the origin does not let us, `forge_away`, `forge_limit`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,6 +397,11 @@ class Context:
     approvals: Mapping[str, Approval] = field(default_factory=dict)
     """By step, and by the name of its function."""
     require_approval: RequireApproval = _nobody_is_asked
+    propose: Callable[[Proposal], PullRequest] = _no_forge
+    """Open a pull request for the order's branch at the repository's forge, or bring the open one up to date: never a second one.
+
+    Raises StepFailed: `no_forge`, `forge_refused`, `forge_away` and `forge_limit`, where trying again later may help."""
+
     credential: Callable[[str], str] = field(default=_no_credential, repr=False)
     """`credential("forge")`: a secret by the name that operators gave it, to be used and not kept. Whatever the step writes from then on
     has a marker in its place, to the letter only: an encoded one is not found.

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, cast
 
-from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed, effect, step
+from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.deliver import effects, hand_over, material
 from runs.workflows.tidy_plan import Baseline, Plan, Rule, code, count, fixing, plain, quoted, render
 from runs.workflows.tidy_planning import check_scope, make_plan
 from runs.workflows.tidy_report import Fixed, Row, cut_patch, execution, read_numstat, subject, verdict
@@ -54,7 +55,7 @@ INPUT_SCHEMA: dict[str, Any] = {
         "push": {
             "type": "boolean",
             "title": "Push the branch",
-            "description": "When all is approved, push the branch to the repository it came from.",
+            "description": "When all is approved, push the branch to where it came from, if that is left to the order.",
             "default": False,
         },
     },
@@ -83,6 +84,7 @@ class TidyState(TypedDict, total=False):
     head: str  # delivered: its last commit
     git_commit_count: int  # delivered: commits since the base
     pushed: bool  # delivered: the branch is on the origin
+    github_pull_request_url: str  # delivered: where its pull request is seen; missing where none was wanted
 
 
 @step("repo_tidy.plan")
@@ -150,7 +152,7 @@ def execute(state: State, context: Context) -> Outcome:
             fixed.append(_carry_out(ruff, rule, files))
     head = workspace.head()
     update = {"execution": Execution(head=head, fixed=fixed), "narrowed": scope, "review": None}
-    report = replace(_execution_report(context, approved["base"], fixed, dropped, applied, answers), material={"head": head})
+    report = replace(_execution_report(context, approved["base"], fixed, dropped, applied, answers), material=material(head))
     return Go(update=update, report=report, commit=workspace.snapshot())
 
 
@@ -219,12 +221,13 @@ def review(state: State, context: Context) -> Outcome:
         details.append(detail)
     passed = all(row["passed"] for row in rows)
     context.log("The result holds" if passed else "The result does not hold", level="info" if passed else "warning")
-    branch = context.order.branch
-    push = effect(f"Pushes {branch} to {context.order.repository_url}.", undo="delete the branch there; no other branch is touched.")
-    pushes = [push] if context.order.input.get("push") else []
     facts = {"Verdict": "✓ holds" if passed else "✗ does not hold", "Head": before["execution"]["head"][:10]}
-    material = {"head": before["execution"]["head"]}
-    report = Report(content=verdict(rows, details=details), facts=facts, effects=pushes, material=material)
+    report = Report(
+        content=verdict(rows, details=details),
+        facts=facts,
+        effects=effects(context, asked=_asks_for_push(context)),
+        material=material(before["execution"]["head"]),
+    )
     return Go(update={"review": Review(passed=passed, rows=rows)}, report=report, commit=context.workspace.snapshot())
 
 
@@ -282,17 +285,11 @@ def deliver(state: State, context: Context) -> Outcome:
         raise StepFailed(f"The result failed its review and nobody approved it, so nothing was delivered. {failed}", code="review_failed")
     workspace = context.workspace
     workspace.restore()
-    head = workspace.head()
-    commits = int(workspace.git("rev-list", "--count", f"{workspace.base()}..HEAD"))
-    for of in (
-        "repo_tidy.execute",
-        *(["repo_tidy.review"] if context.approved("repo_tidy.review") else []),
-    ):  # who approved may pass it over
-        context.require_approval(of, {"head": head})
-    push = bool(context.order.input.get("push")) and commits > 0
-    if push:
-        workspace.push()
-        context.log(f"Pushed {context.order.branch}", commit=head)
-    return Done(
-        update={"branch": context.order.branch, "head": head, "git_commit_count": commits, "pushed": push}, commit=workspace.snapshot()
-    )
+    reviewed = ["repo_tidy.review"] if context.approved("repo_tidy.review") else []  # who approved may pass it over
+    for of in ("repo_tidy.execute", *reviewed):
+        context.require_approval(of, material(workspace.head()))
+    return Done(update=hand_over(context, asked=_asks_for_push(context)), commit=workspace.snapshot())
+
+
+def _asks_for_push(context: Context) -> bool:
+    return bool(context.order.input.get("push"))

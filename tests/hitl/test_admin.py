@@ -429,7 +429,8 @@ def test_a_damaged_checkpoint_stops_an_answer_with_its_reason(paused, desk):
 
 
 def repository_fields(url, **fields):
-    return {"name": "one", "url": str(url), "check_command": '["pytest", "-q"]', "author": "", **fields}
+    usual = {"push_policy": "asked", "pull_request_policy": "never"}
+    return {"name": "one", "url": str(url), "check_command": '["pytest", "-q"]', "author": "", **usual, **fields}
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,7 @@ ADDRESSES: dict[str, Address] = {
     f"{API}pauses/{PAUSE}": own("GET"),
     f"{API}pauses/{PAUSE}/decisions": own("POST", body=YES, done="talking"),
     f"{API}repositories": operator("runs.change_repository", "GET"),
+    f"{API}repositories/<repo:repository_id>": operator("runs.change_repository", "GET PUT"),
     f"{API}repositories/<repo:repository_id>/template-execution": operator("runs.change_repository", "PUT"),
     API: Address("nowhere", frozenset()),
 }

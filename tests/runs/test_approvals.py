@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,11 @@ from hitl import services
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
+from runs.engine import approvals
 from runs.models import Pause
 from runs.workflows import base
 from runs.workflows import invoice_samples as samples
-from runs.workflows.base import Context, Done, Go, Report
+from runs.workflows.base import Context, Done, Go, Report, StepFailed
 from tests.booking import House
 from tests.conftest import drive, fresh, head_of, pause_of
 from tests.runs.repositories import UNTIDY, make_repository
@@ -183,3 +185,48 @@ def test_smart_booking_posts_no_other_invoice_than_the_one_that_was_decided_abou
     assert (outcome(drive(order)), len(house.ledger())) == (("failed", "content_changed"), 0)
     runs.fork(answered.pk, by=ana, reason="the file that was read")
     assert (outcome(drive(order)), len(house.ledger())) == (("completed", ""), 3)
+
+
+# -- of whichever step somebody approved last
+
+
+def require_last(approved=(), skipped=(), *, asks=("plan", "work"), material="now"):
+    """Ask for the last approval from the step `deliver`; `approved` is of pairs of a step and its material."""
+    steps: list[Any] = [
+        {"name": name, "function": f"f.{name}", "title": name, "pause_after": name in asks} for name in ("plan", "work", "tools", "deliver")
+    ]
+    given = {name: {"action": "approve", "decision": "dec_1", "revision": 1, "material": approvals.digest_of(of)} for name, of in approved}
+    approvals.require({"approved": given, "skipped": list(skipped)}, steps, "", material, at="deliver")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"approved": [("plan", "plan"), ("work", "now")]},
+        {
+            "approved": [("plan", "plan"), ("work", "now"), ("tools", "a call")]
+        },  # asked midway, by a step that the template does not pause after
+        {"asks": ()},
+        {"asks": (), "approved": [("tools", "a call")]},
+        {"asks": ("deliver",)},  # it is asked after itself, not before
+        {"skipped": ["plan", "work"]},
+    ],
+)
+def test_the_last_approval_is_of_what_the_template_asks_about(given):
+    require_last(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({}, "approval_missing"),
+        ({"skipped": ["plan"]}, "approval_missing"),
+        ({"approved": [("tools", "now")]}, "approval_missing"),
+        ({"approved": [("plan", "plan")]}, "content_changed"),
+        ({"approved": [("plan", "now"), ("work", "before")]}, "content_changed"),
+    ],
+)
+def test_without_it_nothing_is_done(given, code):
+    with pytest.raises(StepFailed) as refused:
+        require_last(**given)
+    assert refused.value.code == code

@@ -1,0 +1,252 @@
+"""A remote repository is copied once per machine, and workspaces are cloned from that: nothing of theirs is shared with it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from runs.steps.access import Access
+from runs.steps.workspace import GitWorkspace, Limits, Saved
+from runs.workflows.base import Delivery, StepFailed
+from tests.forge_server import PROJECT, TOKEN, serving
+from tests.runs.repositories import add_commit, bare_copy, git, make_repository, never, order_for
+
+pytestmark = pytest.mark.one_database
+
+
+@pytest.fixture
+def work(tmp_path):
+    """The repository as its people have it; `publish` puts it on the forge."""
+    return make_repository(tmp_path / "work", {"a.py": "a = 1\n"})
+
+
+@pytest.fixture
+def forge(tmp_path, work):
+    bare = tmp_path / "srv" / f"{PROJECT}.git"
+    bare.parent.mkdir(parents=True)
+    bare_copy(work, bare)
+    git(work, "remote", "add", "forge", str(bare))
+    with serving(tmp_path / "srv") as forge:
+        yield forge
+
+
+@pytest.fixture
+def opened(tmp_path, forge):
+    made = []
+
+    def make(name="wo_1", *, at=None, token=TOKEN, limits=None, **order):
+        workspace = GitWorkspace(
+            tmp_path / "data" / "workspaces" / name,
+            order_for(forge.clone_url, id=name, branch=f"waystation/{name}", **order),
+            at=at,
+            check=never,
+            limits=limits or Limits(lock_seconds=3),
+            protocols=["http"],
+            mirror=tmp_path / "data" / "mirrors" / "m",
+            access=lambda: Access(token=token),
+        )
+        made.append(workspace)
+        return workspace
+
+    yield make
+    for workspace in made:
+        workspace.close()
+
+
+def publish(work, forge, *, force=False):
+    git(work, "push", "-q", *(["-f"] if force else []), "forge", "--all")
+
+
+def code(call):
+    with pytest.raises(StepFailed) as failed:
+        call()
+    assert TOKEN not in str(failed.value)
+    return failed.value.code
+
+
+def saved(workspace):
+    commit = workspace.snapshot()
+    return Saved(sha=commit.sha, base=commit.base, read_bundle=lambda: commit.bundle)
+
+
+def write_and_commit(workspace):
+    (workspace.path / "a.py").write_text("a = 2\n")
+    return workspace.commit("Change", ["a.py"])
+
+
+def test_orders_begin_at_what_the_origin_has_by_then(opened, work, forge):
+    first = opened()
+    first.restore()
+    add_commit(work, {"b.py": "b = 1\n"})
+    publish(work, forge)
+    second = opened("wo_2")
+    second.restore()
+    assert first.head() != second.head() == git(work, "rev-parse", "HEAD")
+    assert git(second.path, "config", "remote.origin.url") == forge.clone_url
+
+
+def test_a_workspace_shares_nothing_with_the_mirror_or_another(opened, tmp_path):
+    """A hostile tree may write to all of its own `.git`; no other order's git reads any of that."""
+    opened().restore()
+    other = opened("wo_2")
+    other.restore()
+    objects = [path for path in (other.path / ".git" / "objects").rglob("*") if path.is_file()]
+    assert objects and {path.stat().st_nlink for path in objects} == {1}
+    assert not (other.path / ".git" / "objects" / "info" / "alternates").exists()
+    assert (other.path / ".git").is_dir() and not (other.path / ".git" / "commondir").exists()
+    for path in objects:
+        path.chmod(0o600)
+        path.write_bytes(b"spoilt")
+    (other.path / ".git" / "hooks").mkdir(exist_ok=True)
+    third = opened("wo_3")
+    third.restore()
+    git(tmp_path / "data" / "mirrors" / "m", "fsck", "--strict")
+    assert third.git("fsck") is not None
+
+
+def test_the_default_branch_may_be_another_one_or_have_changed(opened, work, forge):
+    opened().restore()
+    git(work, "checkout", "-q", "-b", "trunk")
+    add_commit(work, {"t.py": "t\n"})
+    publish(work, forge)
+    git(forge.repositories / f"{PROJECT}.git", "symbolic-ref", "HEAD", "refs/heads/trunk")
+    second = opened("wo_2")
+    second.restore()
+    assert second.head() == git(work, "rev-parse", "trunk")
+    assert git(second.path, "rev-parse", "refs/remotes/origin/main") == git(work, "rev-parse", "main")
+
+
+def test_an_order_begins_at_the_base_branch_that_was_settled(opened, work, forge):
+    main = git(work, "rev-parse", "main")
+    git(work, "checkout", "-q", "-b", "stable/1")
+    add_commit(work, {"s.py": "s\n"})
+    publish(work, forge)
+    stable, usual = opened(delivery=Delivery(base_branch="stable/1")), opened("wo_2")
+    stable.restore()
+    usual.restore()
+    assert (stable.head(), usual.head()) == (git(work, "rev-parse", "stable/1"), main)
+    assert code(opened("wo_3", delivery=Delivery(base_branch="none")).restore) == "no_base_branch"
+    at = saved(stable)
+    stable.remove()
+    git(forge.repositories / f"{PROJECT}.git", "branch", "-D", "stable/1")
+    opened("wo_4").restore()
+    again = opened(at=at, delivery=Delivery(base_branch="stable/1"))
+    again.restore()  # it began there when there was one
+    assert again.head() == at.sha
+
+
+def test_a_local_repository_has_a_base_branch_too(tmp_path, work):
+    git(work, "branch", "stable")
+    add_commit(work, {"b.py": "b = 1\n"})
+    order = order_for(work, delivery=Delivery(base_branch="stable"))
+    with GitWorkspace(tmp_path / "w" / "wo_1", order, at=None, check=never) as workspace:
+        workspace.restore()
+        assert workspace.head() == git(work, "rev-parse", "stable") != git(work, "rev-parse", "main")
+
+
+def test_a_lost_workspace_comes_back_while_the_origin_is_away(opened, forge):
+    """Issue 7, 9: from the mirror, and the bundle of the checkpoint."""
+    workspace = opened()
+    workspace.restore()
+    head = write_and_commit(workspace)
+    at = saved(workspace)
+    workspace.remove()
+    forge.git_status = 503
+    again = opened(at=at)
+    again.restore()
+    assert again.head() == head
+    assert code(opened("wo_2").restore) == "clone_failed"  # a new order does not begin at what may be old
+
+
+def test_what_an_order_began_at_is_kept_when_the_origin_forgets_it(opened, work, forge):
+    workspace = opened()
+    workspace.restore()
+    head = write_and_commit(workspace)
+    at = saved(workspace)
+    workspace.remove()
+    git(work, "commit", "-q", "--amend", "-m", "Rewritten")
+    publish(work, forge, force=True)
+    bare = forge.repositories / f"{PROJECT}.git"
+    git(bare, "reflog", "expire", "--expire=now", "--all")
+    git(bare, "gc", "-q", "--prune=now")
+    opened("wo_2").restore()  # the mirror is up to date, without the old branch
+    again = opened(at=at)
+    again.restore()
+    assert again.head() == head
+
+
+def test_a_mirror_that_is_lost_or_damaged_is_made_anew(opened, tmp_path):
+    opened().restore()
+    shutil.rmtree(tmp_path / "data" / "mirrors")
+    opened("wo_2").restore()
+    mirror = tmp_path / "data" / "mirrors" / "m"
+    for number, spoil in enumerate(("objects", "all", "HEAD")):
+        spoil_mirror(mirror / ".git", spoil)
+        workspace = opened(f"wo_1{number}")
+        workspace.restore()
+        assert workspace.git("status", "--porcelain") == ""
+        assert workspace.head() == workspace.base()
+
+
+def spoil_mirror(git_dir, what):
+    if what == "all":
+        return shutil.rmtree(git_dir)
+    if what == "HEAD":
+        return (git_dir / "HEAD").unlink()
+    for path in (git_dir / "objects").rglob("*"):
+        if path.is_file():
+            path.chmod(0o600)
+            path.write_bytes(b"spoilt")
+    return None
+
+
+def test_a_wrong_token_clones_nothing_and_is_not_repeated(opened, tmp_path):
+    wrong = opened(token="a-wrong-token")
+    with pytest.raises(StepFailed) as failed:
+        wrong.restore()
+    assert failed.value.code == "clone_failed"
+    assert "a-wrong-token" not in str(failed.value)
+    assert not wrong.path.exists()
+
+
+def test_programs_in_the_workspace_see_no_token(opened):
+    workspace = opened()
+    workspace.restore()
+    write_and_commit(workspace)
+    workspace.push()
+    assert TOKEN not in workspace.run(["env"]).output
+    assert TOKEN not in workspace.run(["sh", "-c", "cat ../wo_1.* .git/config 2>/dev/null; true"]).output
+    asked = workspace.run(["sh", "-c", "../wo_1.askpass \"Password for 'http://x-access-token@127.0.0.1': \""])
+    assert (asked.returncode, asked.output) == (1, "")
+
+
+def test_the_token_is_for_one_origin_only(opened, tmp_path, forge):
+    """A work tree that names another remote gets no token for it: its configuration is pinned, and the answer is for the origin alone."""
+    workspace = opened()
+    workspace.restore()
+    with serving(tmp_path / "srv") as other:
+        config = workspace.path / ".git" / "config"
+        config.write_text(config.read_text().replace(forge.url, other.url))
+        write_and_commit(workspace)
+        workspace.push()
+        assert forge.branch_head("waystation/wo_1") == workspace.head()
+        access = workspace._repository._for_git(remote=True)
+        stolen = workspace._repository._run(["git", "ls-remote", other.clone_url], access, 20)
+        assert stolen.returncode
+
+
+def test_a_repository_larger_than_allowed_leaves_no_mirror(opened, work, forge, tmp_path):
+    add_commit(work, {"big.bin": bytes(range(256)) * 40 + __import__("os").urandom(3_000_000)})
+    publish(work, forge)
+    assert code(opened(limits=Limits(clone_bytes=1_000_000, lock_seconds=3)).restore) == "clone_too_large"
+    assert not (tmp_path / "data" / "mirrors" / "m").exists()
+
+
+def test_a_program_that_fills_the_workspace_is_ended(opened, monkeypatch):
+    monkeypatch.setattr("runs.steps.repository.LOOK_SECONDS", 0.1)
+    workspace = opened(limits=Limits(folder_bytes=2_000_000, lock_seconds=3))
+    workspace.restore()
+    endless = ["sh", "-c", "while true; do head -c 500000 /dev/zero >> $HOME/x; done"]
+    assert code(lambda: workspace.run(endless, timeout=20)) == "disk_quota"
+    assert (workspace.path.with_name("wo_1.home") / "x").stat().st_size < 500_000_000
