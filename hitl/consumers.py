@@ -22,7 +22,7 @@ from django.contrib.auth.models import User
 
 from hitl import following
 from hitl.authentication import SUBPROTOCOL, Caller, caller_of
-from hitl.backpressure import Stalled
+from hitl.backpressure import Gone
 from hitl.following import Subject
 from hitl.hub import cursor, hub, in_database_thread
 from hitl.saying import Place, ProblemOf, answer
@@ -107,8 +107,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await work
         except Refused as refusal:
             await self.close(code=refusal.code)
-        except Stalled:
-            pass  # cut already
+        except Gone:
+            pass  # `disconnect` comes
         except Exception:  # a task of its own: nobody else would notice
             logger.exception("a socket fails")
             await self.close(code=1011)

@@ -134,8 +134,10 @@ class Page:
 
 
 async def pages(subject: Subject, seq: int) -> AsyncIterator[Page]:
-    """What happens to a subject after `seq`: ends behind the last event of one that ends."""
-    seq, over = await in_database_thread(_begin)(subject, seq)
+    """What happens to a subject after `seq`: ends behind the last event of one that ends, at once for who has that already."""
+    seq, over, told = await in_database_thread(_begin)(subject, seq)
+    if told:  # whose connection broke between the last event and the end
+        return
     async with aclosing(hub().follow(subject.thread_id, seq)) as following:  # type: ignore[type-var]  # an async generator
         async for page in following:
             yield Page([one for one in page if subject.lets(one.event)], page[-1].seq)
@@ -145,5 +147,7 @@ async def pages(subject: Subject, seq: int) -> AsyncIterator[Page]:
                 return
 
 
-def _begin(subject: Subject, seq: int) -> tuple[int, bool]:
-    return subject.start(seq), subject.ends and subject.is_over()
+def _begin(subject: Subject, seq: int) -> tuple[int, bool, bool]:
+    """Where to begin, whether it is over, and whether all of it was told."""
+    over = subject.ends and subject.is_over()
+    return subject.start(seq), over, over and seq > 0 and subject.has_ended(seq)

@@ -21,7 +21,7 @@ from checkpoints import ids
 from checkpoints.models import Thread
 from hitl import following
 from hitl.authentication import caller_of
-from hitl.backpressure import Stalled
+from hitl.backpressure import Gone
 from hitl.following import Filter, FilterInvalid, Page, Subject
 from hitl.hub import Told, cursor, in_database_thread
 
@@ -122,7 +122,7 @@ async def _stream(scope: dict[str, Any], subject: Subject, seq: int, receive: Re
             task.cancel()
         await asyncio.gather(*ending, *others, return_exceptions=True)
     for task in done:
-        with suppress(Stalled):  # cut already
+        with suppress(Gone):
             task.result()
     if done & set(ending):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
