@@ -169,7 +169,7 @@ class SubjectConsumer(LiveConsumer):
         async with aclosing(following.pages(self.subject, self.seq)) as pages:  # type: ignore[type-var]  # a generator, typed as an iterator
             async for page in pages:
                 for told in page.told:
-                    await self.send(text_data=told.text)
+                    await self.base_send({"type": "websocket.send", "text": told.text})  # `send` would be two calls more for each
         async with self.answering:  # who answered last may be the one who ended it, or the one who came too late
             await self.close(code=1000)
 
