@@ -18,7 +18,10 @@ from tests.servers import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 QUEUES = "control,steps,agents,outbound"
-SERVERS = {"daphne": ("-b", "127.0.0.1", "-p"), "uvicorn": ("--host", "127.0.0.1", "--log-level", "warning", "--port")}
+SERVERS = {
+    "daphne": ("-b", "127.0.0.1", "-p"),
+    "uvicorn": ("--host", "127.0.0.1", "--log-level", "warning", "--ws-per-message-deflate", "false", "--port"),
+}
 T = TypeVar("T")
 
 

@@ -134,6 +134,32 @@ def test_an_answer_on_one_device_closes_the_question_on_all(desk, open_page):
     assert min(late) < WITHIN, late
 
 
+def test_with_redis_away_pages_keep_up_and_recover_by_themselves(desk, beside, own_redis, open_page):
+    """F27, P2, P9: an answer is taken and told without Redis; the pages stay open, and are as quick as ever when it is back."""
+    beside.web()
+    desk.stack = beside
+    waits = [desk.ask() for _ in range(2)]
+    inbox, question = open_page("ana", "/"), open_page("ana", "/", **PHONE)
+    inbox.goto(f"{beside.url}/")
+    question.goto(f"{beside.url}/threads/{waits[0]['thread_id']}/")
+    expect(inbox.locator(".live")).to_contain_text("Live")
+    expect(question.locator(".live")).to_contain_text("Live")
+    own_redis.kill()
+    desk.answer(waits[0])
+    expect(question.locator("[data-answered]")).to_contain_text("Ben approved at", timeout=20_000)
+    expect(question.locator("[data-approve]")).to_have_count(0)
+    expect(question.locator(".live")).to_contain_text("Live")
+    own_redis.start()
+    question.goto(f"{beside.url}/threads/{waits[1]['thread_id']}/")
+    expect(question.locator(".live")).to_contain_text("Live")
+    desk.answer(waits[1])
+    expect(question.locator("[data-answered]")).to_contain_text("Ben approved at", timeout=20_000)
+    for wait in waits:
+        expect(row(inbox, wait)).to_contain_text("Ben", timeout=20_000)
+        expect(row(inbox, wait).locator(".button")).to_have_count(0)
+    expect(inbox.locator(".live")).to_contain_text("Live")
+
+
 def test_a_notification_comes_only_to_who_wished_for_it_and_looks_elsewhere(desk, open_page):
     """F30: permission is asked for by a click alone; one note stands for all tabs and all questions."""
     page = open_page("ana", "/")
