@@ -134,7 +134,7 @@ def test_every_kind_has_its_callback_in_the_order_of_the_log(page, ending):
 
     S0-2, S0-3, S0-4, S0-5, S0-20, S0-21, S0-23, S0-24, S0-26, S0-28, S0-34, S0-35, S0-36, S0-38.
     """
-    said = [
+    said: list[tuple[str, dict[str, Any]]] = [
         ("streaming_chunk", {"content": "Let me "}), ("streaming_chunk", {"content": "look."}),
         ("tool_call_started", {"tool": "search", "loop_num": 1}), ("tool_call_completed", {"tool": "search", "result": "3 found"}),
         ("checkpoint_created", {"checkpoint_id": "ckpt_1", "status": "active", "loop_num": 1, "node_id": "agent"}),
