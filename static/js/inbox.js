@@ -48,7 +48,8 @@ function compare(next) {
   for (const [id, row] of here) {
     if (there.has(id) || row.classList.contains("gone")) continue;
     row.classList.add("gone");
-    row.querySelector("input")?.remove(); // it can no longer be answered with others
+    const box = row.querySelector("input");
+    if (box) box.disabled = true; // it can no longer be answered with others; its place stays, so that the words do not move
     row.querySelector(".button").replaceWith(verdict(next.querySelector(`[data-of="${id}"]`)));
   }
   const news = [...there.keys()].filter((id) => !here.has(id)).length;
