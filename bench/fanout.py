@@ -1,6 +1,7 @@
 """One event to many watchers, by socket and by server-sent events: commit → client, against plain Redis in the same run; what it costs.
 
-`BENCH_WATCHERS=1,100` measures fewer. Clients and server share this machine's processors, so read the ratio.
+`BENCH_WATCHERS=1,100` measures fewer, `BENCH_SERVERS=uvicorn` one of the two servers.
+Clients and server share this machine's processors, so read the ratio.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import psycopg
@@ -36,23 +37,30 @@ PATHS = {"ws": "/ws/threads/{}/stream", "sse": "/api/v1/threads/{}/stream", "red
 
 def measure() -> Iterator[dict[str, Any]]:
     counts = [int(count) for count in os.environ.get("BENCH_WATCHERS", "1,100,1000").split(",")]
+    ways = [Way(kind, server) for server in os.environ.get("BENCH_SERVERS", "daphne,uvicorn").split(",") for kind in ("ws", "sse")]
     user = User.objects.get(username="bench")
     token = ApiToken.make(user, name="fanout")[1]
     for count in counts:
         floor = percentile(_redis(count), 0.99) * 1000
         yield figure(f"plain Redis → {count} subscribers, p99", floor, "ms")
-        for kind in ("ws", "sse"):
+        for way in ways:
             bar = REDIS_BAR if count >= 1000 else None
-            yield from _case(kind, [threads.open_thread(by=user)] * count, token, floor=floor, bar=bar, what="of one thread")
+            yield from _case(way, [threads.open_thread(by=user)] * count, token, floor=floor, bar=bar, what="of one thread")
     most = max(counts)
-    for kind in ("ws", "sse"):
+    for way in ways:
         many = [threads.open_thread(by=user) for _ in range(most)]
-        yield from _case(kind, many, token, floor=None, bar=None, what=f"of {most} threads")
+        yield from _case(way, many, token, floor=None, bar=None, what=f"of {most} threads")
 
 
-def _case(kind: str, watched: list[Thread], token: str, *, floor: float | None, bar: float | None, what: str) -> Iterator[dict[str, Any]]:
-    name = f"{len(watched)} {kind} {what}"
-    with _server() as stack:
+class Way(NamedTuple):
+    kind: str
+    server: str
+
+
+def _case(way: Way, watched: list[Thread], token: str, *, floor: float | None, bar: float | None, what: str) -> Iterator[dict[str, Any]]:
+    kind = way.kind
+    name = f"{len(watched)} {kind} {what}, {way.server}"
+    with _server(way.server) as stack:
         before = _resident(stack)
         paths = [PATHS[kind].format(thread.shown_id) for thread in watched]
         with _watchers({"kind": kind, "port": stack.port, "token": token, "paths": paths, "events": EVENTS}) as clients:
@@ -90,13 +98,13 @@ def _redis(count: int) -> list[float]:
 
 
 @contextmanager
-def _server() -> Iterator[Stack]:
-    """A Daphne of its own for each case, which has served a request."""
+def _server(server: str) -> Iterator[Stack]:
+    """A server process of its own for each case, which has served a request."""
     with tempfile.TemporaryDirectory(prefix="waystation-bench-", ignore_cleanup_errors=True) as folder:
         kept = {name: os.environ[name] for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "WAYSTATION_DATA")}
         stack = Stack(Path(folder), kept)
         try:
-            stack.web()
+            stack.web(server)
             yield stack
         finally:
             stack.stop()

@@ -12,14 +12,22 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from autobahn.exception import Disconnected
+
 PATIENCE = 20.0
 """Seconds that a client may take nothing before it is cut. It comes back with its cursor and misses nothing."""
 TOO_SLOW = 4408
+IN_A_ROW = 32
+"""Messages of one connection after which others have their turn: a page of the log may have hundreds, and no server yields between them."""
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-class Stalled(ConnectionError):
+class Gone(ConnectionError):
+    """The client has left. The server will say so as well, by a disconnect."""
+
+
+class Stalled(Gone):
     """The client did not read; its connection was cut."""
 
 
@@ -56,10 +64,29 @@ class Patient:
         self._is_socket = scope["type"] == "websocket"
         self._valve: Valve | None = None
         self._cut = False
+        self._in_a_row = 0
 
     async def __call__(self, message: dict[str, Any]) -> None:
+        """Raises Gone, or Stalled; what is sent after that goes nowhere."""
         if self._cut:
             return
+        self._in_a_row += 1
+        if self._in_a_row > IN_A_ROW:
+            self._in_a_row = 0
+            await asyncio.sleep(0)
+        try:
+            await self._pass(message)
+        except Stalled:
+            raise
+        except (OSError, Disconnected) as error:  # uvicorn's, as ASGI has it, and Daphne's
+            self._cut = True
+            raise Gone("the client has left") from error
+        if message["type"] in {"http.response.start", "websocket.accept"}:
+            self._register()
+        elif message["type"] == "http.response.body" and not message.get("more_body"):
+            self._valve = None
+
+    async def _pass(self, message: dict[str, Any]) -> None:
         if self._valve is not None and self._valve.is_open and self._is_middle(message):
             await self._send(message)  # the usual way: Daphne takes it at once, and a clock would cost more than sending
             return
@@ -71,10 +98,6 @@ class Patient:
         except TimeoutError as error:
             await self._stop()
             raise Stalled("the client does not read") from error
-        if message["type"] in {"http.response.start", "websocket.accept"}:
-            self._register()
-        elif message["type"] == "http.response.body" and not message.get("more_body"):
-            self._valve = None
 
     @staticmethod
     def _is_middle(message: dict[str, Any]) -> bool:
@@ -98,20 +121,31 @@ class Patient:
         self._valve = valve
 
     async def _stop(self) -> None:
+        """Cut. A socket is told why, where that can still be queued; its close frame waits behind what was not read."""
         self._cut = True
-        if self._is_socket:  # the close frame waits behind what was not read; the server ends the connection where nobody answers it
-            with suppress(TimeoutError):
-                async with asyncio.timeout(1):
-                    await self._send({"type": "websocket.close", "code": TOO_SLOW})
-        elif (protocol := self._protocol) is not None and protocol.transport is not None:
-            protocol.transport.abortConnection()
+        if not self._is_socket:
+            self._abort()
+            return
+        try:
+            async with asyncio.timeout(1):
+                await self._send({"type": "websocket.close", "code": TOO_SLOW})
+        except TimeoutError:  # uvicorn queues nothing for it
+            self._abort()
+
+    def _abort(self) -> None:
+        """End the connection; a server that closes it would wait until the client has read."""
+        protocol = self._protocol or getattr(self._send, "__self__", None)  # Daphne's; uvicorn's, whose method `send` is
+        transport = getattr(protocol, "transport", None)
+        abort = getattr(transport, "abortConnection", None) or getattr(transport, "abort", None)
+        if abort is not None:
+            abort()
 
 
 def patient(application: Any) -> Any:
-    """An ASGI application whose `send` waits for the client, and raises Stalled where it waits too long."""
+    """An ASGI application whose `send` waits for the client, and raises Gone where that has left or stalls."""
 
     async def serve(scope: Any, receive: Any, send: Send) -> None:
-        with suppress(Stalled):
+        with suppress(Gone):
             await application(scope, receive, Patient(scope, send))
 
     return serve

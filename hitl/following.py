@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from django.contrib.auth.models import User
 from django.utils import timezone
@@ -70,6 +71,9 @@ def _moment(text: str) -> dt.datetime:
     return moment if timezone.is_aware(moment) else timezone.make_aware(moment)
 
 
+ALL = Filter()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Subject:
     """What somebody follows."""
@@ -85,8 +89,17 @@ class Subject:
         """A thread goes on for ever; a run and an order end."""
         return self.run_id is not None or self.order_id is not None
 
+    @cached_property
+    def _names(self) -> tuple[str | None, ...]:
+        """What events of this run, and those of no run, have as their run."""
+        return () if self.run_id is None else (None, ids.show(Run.PREFIX, self.run_id))
+
+    @property
+    def lets_all(self) -> bool:
+        return self.run_id is None and self.only == ALL
+
     def lets(self, event: Envelope) -> bool:
-        others = self.run_id is not None and event["run_id"] not in {None, ids.show(Run.PREFIX, self.run_id)}
+        others = self.run_id is not None and event["run_id"] not in self._names
         return not others and self.only.lets(event)
 
     def is_visible(self, user: User) -> bool:
@@ -125,7 +138,7 @@ def find_order(user: User, order_id: uuid.UUID) -> Subject | None:
     return Subject(thread_id=order.thread_id, order_id=order_id) if order and sight.sees(order.thread_id, by=user) else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Page:
     """Events in order, and the number up to which all that belongs to the subject was told."""
 
@@ -134,16 +147,23 @@ class Page:
 
 
 async def pages(subject: Subject, seq: int) -> AsyncIterator[Page]:
-    """What happens to a subject after `seq`: ends behind the last event of one that ends."""
-    seq, over = await in_database_thread(_begin)(subject, seq)
+    """What happens to a subject after `seq`: ends behind the last event of one that ends, at once for who has that already."""
+    seq, over, told = await in_database_thread(_begin)(subject, seq)
+    if told:  # whose connection broke between the last event and the end
+        return
+    lets_all = subject.lets_all
     async with aclosing(hub().follow(subject.thread_id, seq)) as following:  # type: ignore[type-var]  # an async generator
         async for page in following:
-            yield Page([one for one in page if subject.lets(one.event)], page[-1].seq)
+            yield Page(page if lets_all else [one for one in page if subject.lets(one.event)], page[-1].seq)
+            if not subject.ends:
+                continue
             over = over or any(told.event["event"] in TERMINAL for told in page)
             # asked behind every later page too: a run's last event is followed by its checkpoint (S0-32)
-            if over and subject.ends and await in_database_thread(subject.has_ended)(page[-1].seq):
+            if over and await in_database_thread(subject.has_ended)(page[-1].seq):
                 return
 
 
-def _begin(subject: Subject, seq: int) -> tuple[int, bool]:
-    return subject.start(seq), subject.ends and subject.is_over()
+def _begin(subject: Subject, seq: int) -> tuple[int, bool, bool]:
+    """Where to begin, whether it is over, and whether all of it was told."""
+    over = subject.ends and subject.is_over()
+    return subject.start(seq), over, over and seq > 0 and subject.has_ended(seq)

@@ -70,18 +70,22 @@ def cursor(text: str) -> int:
 
 
 class Told(NamedTuple):
-    """An event, and its JSON text, which is written once for all who watch."""
+    """An event, its number, and its JSON text, which is written once for all who watch; as is its frame."""
 
     event: Envelope
+    seq: int
     text: str
-
-    @property
-    def seq(self) -> int:
-        return self.event["seq"]
+    frame: bytes
+    """As server-sent events have it."""
 
 
 def _told(events: Collection[Envelope]) -> list[Told]:
-    return [Told(event, json.dumps(event)) for event in events]
+    return [_tell(event) for event in events]
+
+
+def _tell(event: Envelope) -> Told:
+    seq, text = event["seq"], json.dumps(event)
+    return Told(event, seq, text, f"id: {seq}\nevent: {event['event']}\ndata: {text}\n\n".encode())
 
 
 def _page(told: list[Told]) -> list[Told]:
@@ -116,6 +120,8 @@ class Topic:
         self._looking: asyncio.Task[None] | None = None
         self._again = False
         self._reading: dict[int, asyncio.Future[list[Told]]] = {}
+        self._pages: dict[int, list[Told]] = {}
+        """What was given from memory since the last event, by number: nearly all who watch ask for the same."""
 
     def stop(self) -> None:
         if self._looking is not None:
@@ -124,8 +130,10 @@ class Topic:
     async def since(self, seq: int) -> list[Told]:
         """The events after `seq`: from memory where they are all there, else a page of the log, read once for all who need it."""
         if self.recent and self.recent[0].seq <= seq + 1:
-            found = list(islice(self.recent, self._place_behind(seq), None))
-            return found if self._weight <= PAGE_CHARACTERS else _page(found)
+            page = self._pages.get(seq)
+            if page is None:
+                page = self._pages[seq] = self._from_memory(seq)
+            return page
         reading = self._reading.get(seq)
         if reading is None:
             reading = self._reading[seq] = asyncio.ensure_future(self._read(seq))
@@ -138,6 +146,10 @@ class Topic:
         while place > 0 and self.recent[place - 1].seq > seq:
             place -= 1
         return place
+
+    def _from_memory(self, seq: int) -> list[Told]:
+        found = list(islice(self.recent, self._place_behind(seq), None))
+        return found if self._weight <= PAGE_CHARACTERS else _page(found)
 
     async def _read(self, seq: int) -> list[Told]:
         """A page of the log, of so many events as came to a page's size before."""
@@ -195,6 +207,7 @@ class Topic:
         self._weight += sum(len(told.text) for told in fresh)
         while len(self.recent) > KEPT or self._weight > KEPT_CHARACTERS:
             self._weight -= len(self.recent.popleft().text)
+        self._pages.clear()
         self.seq = fresh[-1].seq
         self._announce()
 

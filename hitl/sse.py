@@ -21,16 +21,16 @@ from checkpoints import ids
 from checkpoints.models import Thread
 from hitl import following
 from hitl.authentication import caller_of
-from hitl.backpressure import Stalled
+from hitl.backpressure import Gone
 from hitl.following import Filter, FilterInvalid, Page, Subject
-from hitl.hub import Told, cursor, in_database_thread
+from hitl.hub import cursor, in_database_thread
 
 HEARTBEAT = 15.0
 RECHECK_EVERY = 30.0
 """Seconds after which a stream ends whose person may not see it any more; the next try is refused with the reason."""
 RETRY_MS = 2000
 CHUNK = 32_000
-"""Characters in one write: a client that does not read is noticed between two of them."""
+"""Bytes in one write: a client that does not read is noticed between two of them."""
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -111,10 +111,9 @@ async def _stream(scope: dict[str, Any], subject: Subject, seq: int, receive: Re
         *_trace(subject),
     ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    lock = asyncio.Lock()
-    await _write(send, lock, f"retry: {RETRY_MS}\n\n")
-    ending = [asyncio.create_task(_pump(subject, seq, send, lock)), asyncio.create_task(_watch_rights(scope, subject))]
-    others = [asyncio.create_task(_until_gone(receive)), asyncio.create_task(_beat(send, lock))]
+    await _write(send, f"retry: {RETRY_MS}\n\n".encode())
+    ending = [asyncio.create_task(_pump(subject, seq, send)), asyncio.create_task(_watch_rights(scope, subject))]
+    others = [asyncio.create_task(_until_gone(receive)), asyncio.create_task(_beat(send))]
     try:
         done, _ = await asyncio.wait({*ending, *others}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -122,34 +121,34 @@ async def _stream(scope: dict[str, Any], subject: Subject, seq: int, receive: Re
             task.cancel()
         await asyncio.gather(*ending, *others, return_exceptions=True)
     for task in done:
-        with suppress(Stalled):  # cut already
+        with suppress(Gone):
             task.result()
     if done & set(ending):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _pump(subject: Subject, seq: int, send: Send, lock: asyncio.Lock) -> None:
+async def _pump(subject: Subject, seq: int, send: Send) -> None:
     async with aclosing(following.pages(subject, seq)) as pages:  # type: ignore[type-var]  # an async generator
         async for page in pages:
-            for text in _texts(page):
-                await _write(send, lock, text)
+            for piece in _pieces(page):
+                await _write(send, piece)
 
 
-def _texts(page: Page) -> list[str]:
+def _pieces(page: Page) -> list[bytes]:
     """The frames of a page, in pieces of bounded length. A frame without data moves the reader's id on over events that were left out."""
-    pieces, piece = [], ""
-    for told in page.told:
-        piece += frame(told)
-        if len(piece) > CHUNK:
-            pieces.append(piece)
-            piece = ""
+    frames = [told.frame for told in page.told]
     if not page.told or page.told[-1].seq < page.seq:
-        piece += f"id: {page.seq}\n\n"
-    return [*pieces, piece] if piece else pieces
-
-
-def frame(told: Told) -> str:
-    return f"id: {told.seq}\nevent: {told.event['event']}\ndata: {told.text}\n\n"
+        frames.append(f"id: {page.seq}\n\n".encode())
+    if len(frames) == 1:
+        return frames
+    pieces, piece, size = [], [], 0
+    for frame in frames:
+        piece.append(frame)
+        size += len(frame)
+        if size > CHUNK:
+            pieces.append(b"".join(piece))
+            piece, size = [], 0
+    return [*pieces, b"".join(piece)] if piece else pieces
 
 
 async def _until_gone(receive: Receive) -> None:
@@ -170,15 +169,15 @@ async def _watch_rights(scope: dict[str, Any], subject: Subject) -> None:
         stays = await in_database_thread(may_stay)()
 
 
-async def _beat(send: Send, lock: asyncio.Lock) -> None:
+async def _beat(send: Send) -> None:
     while True:
         await asyncio.sleep(HEARTBEAT)
-        await _write(send, lock, ": still here\n\n")
+        await _write(send, b": still here\n\n")
 
 
-async def _write(send: Send, lock: asyncio.Lock, text: str) -> None:
-    async with lock:
-        await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+async def _write(send: Send, piece: bytes) -> None:
+    """Whole frames only, so that a heartbeat may come between two of them."""
+    await send({"type": "http.response.body", "body": piece, "more_body": True})
 
 
 async def _problem(send: Send, refused: Refused) -> None:

@@ -18,6 +18,10 @@ from tests.servers import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 QUEUES = "control,steps,agents,outbound"
+SERVERS = {
+    "daphne": ("-b", "127.0.0.1", "-p"),
+    "uvicorn": ("--host", "127.0.0.1", "--log-level", "warning", "--ws-per-message-deflate", "false", "--port"),
+}
 T = TypeVar("T")
 
 
@@ -72,9 +76,9 @@ class Stack:
         self.processes.append(process)
         return process
 
-    def web(self) -> subprocess.Popen[bytes]:
+    def web(self, server: str = "daphne") -> subprocess.Popen[bytes]:
         self.environment["DATABASE_POOL"] = "8"
-        process = self.start("web", "-m", "daphne", "-b", "127.0.0.1", "-p", str(self.port), "project.asgi:application")
+        process = self.start("web", "-m", server, *SERVERS[server], str(self.port), "project.asgi:application")
         del self.environment["DATABASE_POOL"]
         self.wait_for_web()
         return process

@@ -4,15 +4,16 @@ import { announce, notify, setState, setWaiting } from "./page.js";
 import { openInbox } from "./run-stream.js";
 import { tell } from "./time.js";
 
-const PAUSE = 150;
+const PAUSE = 150; // between two looks; the first is at once
 const isInbox = () => document.querySelector("[data-inbox]") !== null;
 const rowsOf = (root) => new Map([...root.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row]));
-let timer = 0, fresh = null, wasDown = false, fetching = false, again = false, waiting = null;
+let timer = 0, lookedAt = 0, fresh = null, wasDown = false, fetching = false, again = false, waiting = null;
 
 /** Fetch the inbox as it is now; tells whether the server answered. */
 async function look() {
   if (fetching) { again = true; return true; }
   fetching = true;
+  lookedAt = Date.now();
   try {
     const response = await fetch(isInbox() ? `/?live${location.search.replace("?", "&")}` : "/?live", { credentials: "same-origin" });
     if (!response.ok || response.redirected) return false;
@@ -36,7 +37,7 @@ function count(now) {
 
 function lookSoon() {
   clearTimeout(timer);
-  timer = setTimeout(look, PAUSE);
+  timer = setTimeout(look, Math.max(0, lookedAt + PAUSE - Date.now()));
 }
 
 /** What was answered elsewhere says by whom and has no button any more; what is new is offered. */
@@ -47,7 +48,8 @@ function compare(next) {
   for (const [id, row] of here) {
     if (there.has(id) || row.classList.contains("gone")) continue;
     row.classList.add("gone");
-    row.querySelector("input")?.remove(); // it can no longer be answered with others
+    const box = row.querySelector("input");
+    if (box) box.disabled = true; // it can no longer be answered with others; its place stays, so that the words do not move
     row.querySelector(".button").replaceWith(verdict(next.querySelector(`[data-of="${id}"]`)));
   }
   const news = [...there.keys()].filter((id) => !here.has(id)).length;

@@ -33,6 +33,7 @@ def line(text):
 
 
 def test_events_get_consecutive_numbers(thread):
+    """S2-13, S2-17: each is numbered when it is written, and the next writer goes on from there."""
     log.append(thread.pk, None, [line("a"), line("b")])
     log.append(thread.pk, None, [line("c")])
     assert [(event.seq, event.data["message"]) for event in log.after(thread.pk, 0)] == [(1, "a"), (2, "b"), (3, "c")]
@@ -40,7 +41,7 @@ def test_events_get_consecutive_numbers(thread):
 
 
 def test_a_reader_gets_what_follows_its_number_page_by_page(thread):
-    """P9."""
+    """P9, S2-16."""
     log.append(thread.pk, None, [line(str(number)) for number in range(7)])
     seen, page = [], log.after(thread.pk, 2, limit=2)
     while page:
@@ -63,6 +64,7 @@ def test_a_thread_that_is_not_there_has_no_log():
 
 
 def test_an_event_has_the_same_envelope_on_every_wire(thread):
+    """S0-28."""
     run = uuid.uuid4()
     [event] = log.append(thread.pk, run, [(EventKind.RUN_PAUSED, {"phase": "x"})])
     envelope = log.envelope(event)

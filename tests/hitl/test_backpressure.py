@@ -7,9 +7,12 @@ from functools import partial
 from typing import Any
 
 import pytest
+import uvicorn
+from autobahn.exception import Disconnected
+from uvicorn.protocols.utils import ClientDisconnected
 
 from hitl import backpressure
-from hitl.backpressure import Patient, Stalled, patient
+from hitl.backpressure import Gone, Patient, Stalled, patient
 
 BODY = {"type": "http.response.body", "body": b"x", "more_body": True}
 TEXT = {"type": "websocket.send", "text": "x"}
@@ -127,3 +130,76 @@ async def test_the_server_does_not_hear_of_a_client_that_was_cut(protocol):
 
     await patient(application)({"type": "http"}, None, partial(handle_reply, protocol))
     assert protocol.transport.aborted
+
+
+@pytest.mark.parametrize("how", [ClientDisconnected, Disconnected, ConnectionResetError])
+async def test_a_client_that_left_is_no_error_of_ours(how):
+    """Whatever the server calls it; nothing is sent after it."""
+    sent = []
+
+    async def leaving(message):
+        sent.append(message)
+        if len(sent) == 2:
+            raise how
+
+    send = Patient({"type": "websocket"}, leaving)
+    await send({"type": "websocket.accept"})
+    with pytest.raises(Gone):
+        await send(TEXT)
+    await send(TEXT)
+    assert len(sent) == 2
+
+
+async def test_a_long_page_lets_others_have_their_turn(protocol):
+    """Neither server yields by itself while its buffer has room: 500 events to one client would hold up a thousand others."""
+    send = await opened(protocol, "websocket")
+    turns = []
+
+    async def other():
+        while True:
+            turns.append(len(protocol.sent))
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    for _ in range(500):
+        await send(TEXT)
+    task.cancel()
+    assert len(turns) >= 500 // backpressure.IN_A_ROW
+
+
+async def until(true):
+    while not true():  # noqa: ASYNC110  # the server tells nobody
+        await asyncio.sleep(0.01)
+
+
+def endless(counts):
+    """Sends without end, as fast as it may, and counts."""
+
+    async def application(scope, receive, send):
+        kind = scope["type"]
+        await receive()
+        await send({"type": "http.response.start", "status": 200} if kind == "http" else {"type": "websocket.accept"})
+        while True:
+            await send({**BODY, "body": b"x" * 10_000} if kind == "http" else {**TEXT, "text": "x" * 10_000})
+            counts[kind] += 1
+
+    return patient(application)
+
+
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+async def test_on_uvicorn_a_client_that_stops_reading_is_sent_no_more_and_cut(kind):
+    """S2-31, F24: a real uvicorn and a real connection. Its `send` waits, so a client holds what two sockets hold; then it is gone."""
+    counts = {"http": 0, "websocket": 0}
+    server = uvicorn.Server(uvicorn.Config(endless(counts), port=0, lifespan="off", log_config=None))
+    serving = asyncio.create_task(server.serve())
+    async with asyncio.timeout(20):
+        await until(lambda: server.started)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1000)
+        upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + "x" * 22 + "==\r\n"
+        writer.write(f"GET / HTTP/1.1\r\nHost: localhost\r\n{upgrade if kind == 'websocket' else ''}\r\n".encode())
+        await until(lambda: counts[kind] and not server.server_state.connections)
+        assert 0 < counts[kind] * 10_000 < 10_000_000, "the system's own buffers are the bound"
+        writer.transport.abort()
+        server.should_exit = True
+        await serving

@@ -171,6 +171,14 @@ async def test_a_runs_socket_tells_that_run_to_its_end_and_closes(make_order, as
         assert (await communicator.receive_output(timeout=PATIENCE))["code"] == 1000
 
 
+@pytest.mark.parametrize("ahead", [0, 5])
+async def test_a_socket_that_lost_only_the_end_of_its_run_is_told_that_it_is_over(make_order, as_ana, ahead):
+    """P9, F27: it has every event, but its connection broke before the close; without one it would wait for ever."""
+    order = await elsewhere(lambda: drive(make_order("writing-quick")))
+    async with socket(f"/ws/runs/{order.latest_run.shown_id}/stream?after={order.thread.last_seq + ahead}", as_ana) as communicator:
+        assert (await communicator.receive_output(timeout=PATIENCE))["code"] == 1000
+
+
 async def test_a_runs_socket_is_silent_about_other_runs_of_its_thread(make_order, as_ana):
     order = await elsewhere(lambda: drive(make_order("writing-quick")))
     head = await elsewhere(lambda: order.thread.head.parent)

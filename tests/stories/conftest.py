@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.servers import Redis
 from tests.stack import SlowStack, Stack
 
 CHROMIUM = [
@@ -73,6 +74,23 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield stack
     finally:
         stack.stop()
+
+
+@pytest.fixture(scope="package")
+def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    """A Redis that a test may kill and start again."""
+    server = Redis(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def beside(stack: Stack, own_redis: Redis) -> Iterator[Stack]:
+    """For servers of a test's own, on the stories' database and the Redis that may be killed; nothing is started yet."""
+    beside = Stack(stack.folder, {**stack.environment, "REDIS_URL": own_redis.url})
+    yield beside
+    beside.stop()
 
 
 @pytest.fixture(scope="package")

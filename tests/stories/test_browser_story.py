@@ -106,7 +106,7 @@ def unplug(page: Page) -> None:
 
 
 def test_with_the_socket_down_the_page_polls_and_keeps_up(stack, open_page, token):
-    """S4-47, S4-67, F27: neither sockets nor streams; the page says so and follows by polling, most answers being 304."""
+    """S4-7, S4-46, S4-47, S4-67, F27: neither sockets nor streams; the page says so and follows by polling, most answers being 304."""
     page = open_page("ana", "/", cut=True)
     unplug(page)
     answers: list[int] = []

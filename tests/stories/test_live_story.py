@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import socket
 import subprocess
@@ -15,11 +16,12 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+from httpx_sse import SSEError, connect_sse
 from playwright.sync_api import expect
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from tests.stack import Stack, until
+from tests.stack import ROOT, Stack, until
 from tests.stories.test_browser_story import PHONE, card
 
 pytestmark = pytest.mark.stack
@@ -58,7 +60,7 @@ class Follower(threading.Thread):
 
     def run(self) -> None:
         while not self.ended:
-            with contextlib.suppress(OSError, httpx.HTTPError, ConnectionClosed, TimeoutError):
+            with contextlib.suppress(OSError, httpx.HTTPError, SSEError, ConnectionClosed, TimeoutError):
                 self.follow()
             time.sleep(0.1)
 
@@ -78,22 +80,23 @@ class Websockets(Follower):
                 self.ended = opened.close_code == 1000
 
 
-class Httpx(Follower):
+class HttpxSse(Follower):
     def follow(self) -> None:
-        headers = {"Authorization": f"Bearer {self.token}", "Last-Event-ID": str(self.last)}
+        headers = {"Authorization": f"Bearer {self.token}", **({"Last-Event-ID": str(self.last)} if self.seen else {})}
         url = f"{self.stack.url}/api/v1/runs/{self.run_id}/stream"
-        with httpx.stream("GET", url, headers=headers if self.seen else {"Authorization": headers["Authorization"]}, timeout=30) as answer:
-            self.ended = answer.status_code == 204
-            for line in answer.iter_lines():
-                if line.startswith("id: "):
-                    self.seen.append(int(line[4:]))
+        with httpx.Client(timeout=30) as client, connect_sse(client, "GET", url, headers=headers) as source:
+            self.ended = source.response.status_code == 204
+            for frame in () if self.ended else source.iter_sse():
+                if frame.data:
+                    assert json.loads(frame.data)["event"] == frame.event
+                    self.seen.append(int(frame.id))
 
 
 def test_everybody_sees_the_whole_story_though_the_server_is_killed_and_the_laptop_is_closed(stack, open_page, token):
     """S2-9..12, S2-31, S0-8, S0-9, S0-56, S0-69, S0-70, S4-8, P9.
 
-    An EventSource of Chromium, httpx, websockets and curl follow one run. The server dies, somebody answers meanwhile by command, the
-    server comes back; the laptop's browser is closed; a phone, which has never seen the question, answers it to the end.
+    An EventSource of Chromium, httpx-sse, websockets and curl, as the README has it, follow one run. The server dies, somebody answers
+    meanwhile by command, the server comes back; the laptop's browser is closed; a phone, which has never seen the question, answers it.
     """
     laptop = open_page("ana", "/", cut=True)
     made = {"template": "repo-tidy", "repository_url": str(stack.folder / "celery"), "input": {"rules": "I"}, "team": "platform"}
@@ -102,7 +105,7 @@ def test_everybody_sees_the_whole_story_though_the_server_is_killed_and_the_lapt
     watching = open_page("ben", f"/work-orders/{order['id']}/", cut=True)
     laptop.goto(f"/work-orders/{order['id']}/")
     laptop.evaluate(EVENT_SOURCE, f"/api/v1/runs/{order['run_id']}/stream")
-    programs = [Websockets(stack, order["run_id"], token("ana")), Httpx(stack, order["run_id"], token("ana"))]
+    programs = [Websockets(stack, order["run_id"], token("ana")), HttpxSse(stack, order["run_id"], token("ana"))]
     stack.paused(order["id"], token("ana"), "awaiting_plan_approval")
     expect(card(laptop, "Waiting for Plan Approval")).to_be_visible(timeout=30_000)
     expect(laptop.locator(".live")).to_contain_text("Live")
@@ -130,11 +133,17 @@ def test_everybody_sees_the_whole_story_though_the_server_is_killed_and_the_lapt
     for program in programs:
         program.join(30)
         assert program.seen == list(range(1, end + 1)), type(program)
-    url = f"{stack.url}/api/v1/runs/{order['run_id']}/stream"
-    curl = subprocess.run(
-        ["curl", "-sN", "-H", f"Authorization: Bearer {token('ana')}", url], capture_output=True, text=True, timeout=30, check=True
-    )
-    assert [int(found) for found in re.findall(r"^id: (\d+)$", curl.stdout, re.MULTILINE)] == list(range(1, end + 1))
+    for page in ("README.md", "docs/live.md"):
+        assert numbers_by_curl(page, stack, order, token("ana")) == list(range(1, end + 1)), page
+
+
+def numbers_by_curl(page: str, stack: Stack, order: dict[str, Any], token: str) -> list[int]:
+    """What the command that stands in a page of ours shows of an order, as a shell runs it."""
+    [command] = re.findall(r"^curl -N .*$", (ROOT / page).read_text(), re.MULTILINE)
+    command = command.replace("http://127.0.0.1:8000", stack.url).replace("wo_…", order["id"]).replace("run_…", order["run_id"])
+    environment = {"TOKEN": token, "PATH": os.environ["PATH"]}
+    shown = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, timeout=30, check=True)
+    return [int(found) for found in re.findall(r"^id: (\d+)$", shown.stdout.decode(), re.MULTILINE)]
 
 
 def resident(process: subprocess.Popen[bytes]) -> int:

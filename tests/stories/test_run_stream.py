@@ -27,6 +27,17 @@ OPEN = """(options) => import("/static/js/run-stream.js").then(({ openStream, sa
   });
 })"""
 
+BY_KIND = """(kinds) => import("/static/js/run-stream.js").then(({ openStream, savedCheckpoint }) => {
+  window.heard = [];
+  window.waits = [];
+  const hear = ({ event, data }) => {
+    window.heard.push([event, data]);
+    const tells = event === "run_paused" || (event === "checkpoint_created" && data.status === "completed");
+    if (tells) window.waits.push(savedCheckpoint("thr_1").status);
+  };
+  window.stream = openStream({ run: "run_1", on: Object.fromEntries(kinds.map((kind) => [kind, hear])) });
+})"""
+
 
 def event(seq: int, kind: str = "log", **data: Any) -> dict[str, Any]:
     return {"event": kind, "data": data, "seq": seq, "run_id": "run_1", "thread_id": "thr_1", "at": "2026-01-01T00:00:00+00:00"}
@@ -94,7 +105,7 @@ def page(chromium: Browser) -> Any:
 
 
 def test_cut_at_every_single_event_it_sees_each_once(page):
-    """S2-31, P9, S0-32: the socket gives one event, an old one again, and breaks."""
+    """S2-31, P9, S0-6, S0-32, S0-33: the socket gives one event, an old one again, and breaks. The checkpoint, run and thread are kept."""
     server = Server(page, story(25))
 
     def one_at_a_time(socket: WebSocketRoute, after: int) -> None:
@@ -115,6 +126,51 @@ def test_cut_at_every_single_event_it_sees_each_once(page):
     assert server.page.evaluate("window.saved('thr_1')") == {
         "id": "ckpt_9", "status": "completed", "loopNum": 2, "nodeId": "plan", "runId": "run_1", "seq": 25,
     }  # fmt: skip  # S0-37, S0-43
+
+
+@pytest.mark.parametrize("ending", ["run_completed", "run_failed"])
+def test_every_kind_has_its_callback_in_the_order_of_the_log(page, ending):
+    """The client's half of a conversation's page; each event comes as `{event, data}`, also where the run fails.
+
+    S0-2, S0-3, S0-4, S0-5, S0-20, S0-21, S0-23, S0-24, S0-26, S0-28, S0-34, S0-35, S0-36, S0-38.
+    """
+    said: list[tuple[str, dict[str, Any]]] = [
+        ("streaming_chunk", {"content": "Let me "}), ("streaming_chunk", {"content": "look."}),
+        ("tool_call_started", {"tool": "search", "loop_num": 1}), ("tool_call_completed", {"tool": "search", "result": "3 found"}),
+        ("checkpoint_created", {"checkpoint_id": "ckpt_1", "status": "active", "loop_num": 1, "node_id": "agent"}),
+        ("approval_requested", {"prompt": "Which of them?"}),
+        ("checkpoint_created", {"checkpoint_id": "ckpt_2", "status": "pending_input", "loop_num": 2, "node_id": "agent"}),
+        ("run_paused", {}), ("approval_received", {"decision": "approve"}), (ending, {"status": "success"}),
+        ("checkpoint_created", {"checkpoint_id": "ckpt_3", "status": "completed", "loop_num": 2, "node_id": "agent"}),
+    ]  # fmt: skip
+    server = Server(page, [event(seq, kind, **data) for seq, (kind, data) in enumerate(said, start=1)])
+
+    def tell(socket: WebSocketRoute, after: int) -> None:
+        for one in server.after(after):
+            socket.send(json.dumps(one))
+        socket.close(code=1000)
+
+    server.sockets = tell
+    page.evaluate(BY_KIND, sorted({kind for kind, _ in said}))
+    page.wait_for_function("window.stream.state === 'ended'")
+    assert page.evaluate("window.heard") == [[kind, data] for kind, data in said]
+    assert page.evaluate("window.waits") == ["pending_input", "completed"], "a page that is opened again knows that it waits"
+
+
+def test_who_lost_the_server_for_good_knows_the_checkpoint_to_go_on_from(page):
+    """S0-39, S0-43, S2-15: the socket closes during a run; told so, the page may offer to resume it."""
+    server = Server(page, [event(1, "checkpoint_created", checkpoint_id="ckpt_1", status="pending_input", loop_num=3, node_id="agent")])
+
+    def once(socket: WebSocketRoute, after: int) -> None:
+        if not after:
+            socket.send(json.dumps(server.events[0]))
+        socket.close(code=1006)
+
+    server.sockets = once
+    server.open(resume={})
+    assert server.told("closed")["closed"] == "gave_up"
+    saved = page.evaluate("window.saved('thr_1')")
+    assert (saved["id"], saved["status"], saved["loopNum"], saved["runId"]) == ("ckpt_1", "pending_input", 3, "run_1")
 
 
 def test_without_sockets_it_reads_server_sent_events(page):
