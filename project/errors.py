@@ -127,6 +127,7 @@ def _extra(error: Exception) -> dict[str, Any]:
             return {
                 "decision": decision.action,
                 "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
+                "external": decision.external or None,
                 "decided_at": decision.decided_at.isoformat(),
             }
         case services.AlreadyAnswered(pause=pause) if pause.closed_at is not None:

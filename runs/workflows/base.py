@@ -90,6 +90,24 @@ class Go:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Outside:
+    """People without an account who are asked too, by mail: whoever holds the link that is sent to an address answers under it.
+
+    They see what stands here and the form of `required_inputs`, nothing else of the question, the run or its reviewers. A question whose
+    rules or calls are of high risk is put to nobody outside.
+    """
+
+    to: Sequence[str]
+    """Mail addresses."""
+    question: str = ""
+    """In words for them; "" the question's own."""
+    content: str = ""
+    """Markdown, for them."""
+    ways: Sequence[str] = ()
+    """The answers that they may give; empty for all. Never cancel."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ask:
     """Pause until somebody answers. `ways` maps each answer's name to the step it leads to ("" ends the run).
 
@@ -119,6 +137,7 @@ class Ask:
     `approve`, where it is a way, approves all as they stand. See `runs.workflows.gate.ask_about_calls`."""
     kind: Literal["", "approval", "input", "tools", "external"] = ""
     """What is wanted: a verdict, data, a decision per call, or the answer of another system. "" follows from the rest."""
+    outside: Outside | None = None
     commit: Commit | None = None
 
 
