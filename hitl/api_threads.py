@@ -350,7 +350,8 @@ class ThreadRuns(APIView):
         description=(
             "With input alone, all else follows from the latest checkpoint. A waiting thread takes the message for the answer: APPROVE "
             "approves, REJECT cancels, other text is the answer or feedback for a revision. `checkpoint_id`, `resume_from` and `state` "
-            "take over entirely. 409 `run_live` while a run is alive, `nothing_to_resume` where there is nothing to go on with."
+            "take over entirely. 409 `run_live` while a run is alive, `nothing_to_resume` where there is nothing to go on with, "
+            "`review_stands` where a step, a state or input would be named behind a step that has review rules."
         ),
         examples=[
             OpenApiExample("Next turn", {"input": {"messages": [{"id": "1", "role": "user", "content": "Hello"}]}}, request_only=True),

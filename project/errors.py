@@ -23,7 +23,7 @@ from hitl.outbound.endpoints import NotYours as EndpointNotYours
 from hitl.outbound.requests import CannotSend
 from hitl.undoing import NotYours
 from runs.definitions import TemplateInvalid, TemplateNotFound
-from runs.forks import NothingToFork, ReasonMissing
+from runs.forks import NothingToFork, ReasonMissing, ReviewStands
 from runs.services import InputInvalid, OrdersStopped, PauseClosed, RepositoryNotFound
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
@@ -36,6 +36,7 @@ STATUS: dict[type[Exception], int] = {
     RepositoryNotFound: 404,
     OrdersStopped: 409,
     NothingToFork: 409,
+    ReviewStands: 409,
     ReasonMissing: 422,
     DifferentThreads: 409,
     NothingBefore: 409,

@@ -26,6 +26,7 @@ from hitl.views import family
 from hitl.views.common import home_of, person, place_of
 from runs import threads as turns
 from runs.definitions import TemplateNotFound
+from runs.forks import ReviewStands
 from runs.models import Pause, Run, Template
 from runs.services import RETRIED, InputInvalid, PauseClosed
 from runs.states import LIVE, RunEnded
@@ -57,6 +58,7 @@ REFUSED: dict[type[Exception], int] = {
     PauseClosed: 409,
     ThreadBusy: 409,
     NothingToResume: 409,
+    ReviewStands: 409,
     RunEnded: 409,
     store.CheckpointDamaged: 409,
     policy.NotAllowed: 403,
