@@ -433,7 +433,10 @@ def end_run(run: Run, *, by: User, via: Via, reason: str = "") -> None:
 
 
 def _ended_before(run: Run, ended: RunEnded) -> RunEnded:
-    """The same refusal, with who cancelled the run and when, where somebody did."""
+    """The same refusal, with who cancelled the run and when, where somebody did; or when it expired."""
+    expired = Pause.objects.filter(run=run, status=PauseStatus.EXPIRED).order_by("-closed_at").first()
+    if expired is not None and expired.closed_at is not None:
+        return RunEnded(f"It expired at {_told(expired.closed_at)}: nobody had answered in time. There was nothing to cancel.")
     event = Event.objects.filter(thread=run.thread_id, kind=EventKind.RUN_CANCELLED).order_by("-seq").first()
     if event is None or event.run_id != run.pk:
         return ended
