@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.run import install_missing
 from tests.servers import postgresql, redis
 
-BENCHES = ("commit_floor", "steps", "pause_resume", "growth", "langgraph_saver", "scale", "fanout", "live_latency", "races")
+BENCHES = ("commit_floor", "steps", "pause_resume", "growth", "langgraph_saver", "scale", "fanout", "live_latency", "races", "deadlines")
 
 
 def main(names: list[str]) -> int:
