@@ -30,7 +30,7 @@ def card(page: Page, title: str):
 
 
 def test_a_person_takes_an_order_from_plan_to_commits_without_reloading(stack, open_page):
-    """S4-36..45, S4-50, S4-59, S4-60, S0-25, F28: nothing is reloaded; every change comes by itself."""
+    """S4-1, S4-36..45, S4-50, S4-59, S4-60, S0-25, F28: nothing is reloaded; every change comes by itself."""
     page = open_page("ana", "/")
     order = make_order(page, stack.folder / "celery")
     expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
