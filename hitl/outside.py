@@ -16,6 +16,7 @@ from hitl import policy
 from hitl.outsiders import Outsider
 from hitl.policy import NotAllowed, NotNow
 from runs.models import Pause
+from runs.workflows.sequence import REVISE
 
 
 def asked(pause: Pause) -> list[str]:
@@ -43,7 +44,7 @@ def shown(pause: Pause) -> Shown:
     """Where only the rules name them, they see the question as its reviewers do, without its facts, effects and patch."""
     told = pause.outside
     content = pause.content if told.get("content") is None else told["content"]
-    ways = [name for name in told.get("ways", []) if name in pause.ways and (name != policy.REVISE or pause.may_revise)]
+    ways = [name for name in told.get("ways", []) if name in pause.ways and (name != REVISE or pause.may_revise)]
     return Shown(told.get("question") or pause.question, content, ways)
 
 

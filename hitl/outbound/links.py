@@ -172,8 +172,8 @@ def told_outside(link: Link, decision: Decision | None) -> str:
     """What somebody outside is told who comes too late: when, and whether it was they themselves; not who of the house, nor what."""
     outsider = outsider_of(link)
     if outsider is not None and (link.used_at is not None or (decision is not None and decision.external == outsider.address)):
-        at = link.used_at or (decision.decided_at if decision else None)
-        when = f" on {date_format(timezone.localtime(at), 'j M Y, H:i')}" if at else ""
+        used = link.used_at or (decision.decided_at if decision else None)
+        when = f" on {date_format(timezone.localtime(used), 'j M Y, H:i')}" if used else ""
         return f"Your answer was recorded{when}, and this link is used up. There is nothing left for you to do."
     if decision is None:
         return "The question is closed. There is nothing left for you to do, and nothing was recorded."

@@ -36,10 +36,10 @@ def deliveries(request: HttpRequest) -> HttpResponse:
             raise Http404(str(error)) from error
     rows = list(found[: PAGE + 1])
     next_before = rows[PAGE - 1].shown_id if len(rows) > PAGE else ""
+    unsent = links.unsent(rows[:PAGE], by=person(request))
     context = {"deliveries": rows[:PAGE], "status": status, "statuses": DeliveryStatus.choices, "next_before": next_before}
-    context["unsent"] = links.unsent(rows[:PAGE], by=person(request))
-    response = render(request, "hitl/deliveries.html", context)
-    if context["unsent"]:
+    response = render(request, "hitl/deliveries.html", {**context, "unsent": unsent})
+    if unsent:
         response["Cache-Control"] = "no-store"  # each is as good as a password
     return response
 

@@ -15,6 +15,7 @@ from hitl import presence, services
 from hitl.models import Presence, Via
 from runs import panels
 from runs.models import Pause
+from runs.workflows.review import Review
 from tests.conftest import pause_of
 from tests.databases import file_database as file_database
 from tests.hitl.test_sockets import as_ana as as_ana
@@ -65,7 +66,7 @@ class TestRows:
         assert [row.person for row in Presence.objects.all()] == [ben], "of a question that is closed nothing is noted"
 
     def test_an_administrator_who_is_not_asked_is_not_named(self, paused, ana, admin_user):
-        rules = {"reviewers": {"users": ["ana"]}}
+        rules: Review = {"reviewers": {"users": ["ana"]}}
         Pause.objects.update(review=rules, panel=panels.keep(rules))
         pause = pause_of(paused)
         presence.note(pause.pk, by=admin_user, writing=False, now=NOW)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from checkpoints.models import Checkpoint, Event
-from hitl import services, threads
+from hitl import policy, services, threads
 from hitl.models import Via
 from runs import definitions, forks
 from runs.forks import ReviewStands
 from runs.models import Pause, Run
 from runs.threads import Turn
+from runs.workflows.sequence import FrozenStep
 from tests.databases import rows
 from tests.hitl.test_threads import RAN, drive, say
 from tests.hitl.test_threads import give as give
@@ -25,7 +28,7 @@ RULES = {"reviewers": {"users": ["ben"]}, "self_approval": False}
 @pytest.fixture
 def reviewed(thread, give):
     """Ana's thread, whose second step Ben must approve; she was refused."""
-    plain = {"step_type": "execute", "step_template_slug": "talk-step"}
+    plain: dict[str, Any] = {"step_type": "execute", "step_template_slug": "talk-step"}
     steps = [{**plain, "name": f"step{number}"} for number in (1, 2, 3)]
     steps[1] |= {"pause_after": True, "pause_phase": "awaiting_plan_approval", "review": RULES}
     definitions.edit_template("talk-reviewed", steps=steps, title="Reviewed", needs_repository=False, reducers={"messages": "upsert_by_id"})
@@ -80,7 +83,7 @@ def test_at_the_step_or_before_it_a_run_begins_and_the_step_asks_by_its_rules(re
     run = drive(threads.say(refused.pk, turn, by=ana, via=Via.REST).run)
     pause = Pause.objects.open().get()
     assert (run.status, pause.step, pause.review) == ("paused", "step2", RULES)
-    with pytest.raises(services.policy.NotAllowed):
+    with pytest.raises(policy.NotAllowed):
         services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
     services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
     assert drive(run).status == "completed"
@@ -108,4 +111,4 @@ def test_a_fork_keeps_to_it_too(reviewed, ana, ben):
         services.fork(approved.pk, by=ana, reason="mine is better", state=say("mine"))
     services.fork(approved.pk, by=ana, reason="once more")
     with pytest.raises(ReviewStands):
-        forks.check_reviews([{"name": "a", "title": "A", "sub_steps": [{"name": "b", "title": "B", "review": RULES}]}], "")
+        forks.check_reviews(cast(list[FrozenStep], [{"name": "a", "title": "A", "sub_steps": [{"name": "b", "review": RULES}]}]), "")

@@ -39,7 +39,7 @@ def rows(books, number: str) -> list[str]:
     return [row for row in path.read_text().splitlines() if f",{number}," in row] if path.exists() else []
 
 
-def link_to(stack, address: str) -> str:
+def link_to(stack, address: str | None) -> str:
     """The path of the link in the mail to an address; mails are files here, and their lines may be broken."""
 
     def look() -> str | None:
