@@ -17,7 +17,10 @@ from pathlib import Path
 from tests.run import install_missing
 from tests.servers import postgresql, redis
 
-BENCHES = ("commit_floor", "steps", "pause_resume", "growth", "langgraph_saver", "scale", "fanout", "live_latency", "torture", "races")
+BENCHES = (
+    *("commit_floor", "steps", "pause_resume", "growth", "langgraph_saver", "scale", "fanout", "live_latency", "torture", "races"),
+    "deadlines",
+)
 
 
 def main(names: list[str]) -> int:

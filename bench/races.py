@@ -24,7 +24,7 @@ from hitl import invariants
 from runs import services
 from runs.engine.advance import advance
 from runs.models import WorkOrder
-from tests.matrix.races import DOORS, Racer, Tally, ask, people, race
+from tests.matrix.races import DOORS, Racer, Tally, ask, one_question, people, race
 
 PAUSES = int(os.environ.get("RACE_PAUSES", "1000"))
 LATE = dt.timedelta(days=1)
@@ -39,8 +39,8 @@ def measure() -> Iterator[dict[str, Any]]:
     began = time.monotonic()
     with ThreadPoolExecutor(CLIENTS) as pool:
         for turn in range(PAUSES):
-            doors = [names[(turn + place) % len(names)] for place in range(CLIENTS)]
-            race(ask(waiting(racers[0])), doors, racers, lambda *jobs: together(pool, jobs), tally)
+            doors = one_question(names[(turn + place) % len(names)] for place in range(CLIENTS))
+            race(ask(waiting(racers[0]), racers), doors, racers[: len(doors)], lambda *jobs: together(pool, jobs), tally)
     seconds = time.monotonic() - began
     broken = [result.invariant.code for result in invariants.check(now=timezone.now(), late=LATE) if result.count]
     outcomes = Counter[str]()

@@ -60,6 +60,12 @@ def inbox_hint_on_commit() -> None:
     transaction.on_commit(lambda: _send(INBOX, {"type": "inbox.hint"}), robust=True)
 
 
+def presence_hint_on_commit(thread_id: uuid.UUID) -> None:
+    """Tell a thread's watchers that other people look at its question, or no longer, once the open transaction commits. No event."""
+    message = {"type": "thread.hint", "thread": thread_id.hex, "seq": 0, "events": [], "presence": True}
+    transaction.on_commit(lambda: _send(group(thread_id), message), robust=True)
+
+
 def _send(to: str, message: dict[str, Any]) -> None:
     """Hand a hint to the sender's loop. One that still waits for its turn takes the next one in: then both cost one message."""
     with _giving:
@@ -73,10 +79,13 @@ def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Two hints as one. Their events stay with it while they follow one another."""
     if "seq" not in one:
         return other
+    stirred = {"presence": True} if one.get("presence") or other.get("presence") else {}
+    if not (one["seq"] and other["seq"]):  # one says of presence alone
+        return {**max(one, other, key=lambda hint: int(hint["seq"])), **stirred}
     first, last = (one, other) if one["seq"] <= other["seq"] else (other, one)
     events = [*first["events"], *last["events"]]
     follow = bool(first["events"]) and bool(last["events"]) and last["events"][0]["seq"] == first["seq"] + 1
-    return {**last, "events": events if follow and len(events) <= INLINE_EVENTS else []}
+    return {**last, "events": events if follow and len(events) <= INLINE_EVENTS else [], **stirred}
 
 
 def _schedule(to: str) -> None:

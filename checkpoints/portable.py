@@ -167,7 +167,7 @@ def _shown(prefix: str, key: uuid.UUID | None) -> str | None:
 
 def _mentioned(document: Mapping[str, Any]) -> set[str]:
     """The blobs that a document needs. Only where the engine puts them: a text that happens to be the address of a blob is none."""
-    found = {pause["patch_digest"] for pause in document["pauses"]}
+    found = {pause["patch_digest"] for pause in document["pauses"]} | {one.get("evidence", "") for one in document["decisions"]}
     for row in document["checkpoints"]:
         metadata = row["metadata"]
         reports = (metadata.get("report"), metadata.get("gather", {}).get("report"))

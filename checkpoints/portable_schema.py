@@ -127,6 +127,22 @@ RUN = record(
     },
     optional=("parent", "child_name", "optional"),
 )
+VOTE = record(
+    {
+        "id": shown("vote"),
+        "action": text(64),
+        "feedback": text(),
+        "payload": {"type": ["object", "null"]},
+        "edited_content": text(),
+        "voter": {"type": ["string", "null"], "maxLength": 200, "description": "Null where external."},
+        "seat": {"type": ["string", "null"], "maxLength": 200, "description": "Whose vote it is."},
+        "external": {**text(254), "description": "The mail address of who voted without an account."},
+        "voted_at": TIME,
+        "via": text(16),
+        "content_digest": DIGEST,
+        "digest": DIGEST,
+    }
+)
 PAUSE = record(
     {
         "id": shown("pse"),
@@ -154,8 +170,10 @@ PAUSE = record(
         "refined": text(),
         "opened_at": TIME,
         "closed_at": TIME_OR_NULL,
+        "outside": {**OBJECT, "description": "Who without an account was asked too, and what they were shown."},
+        "votes": {**listed(VOTE), "description": "Also those of a question that was then closed otherwise."},
     },
-    optional=("kind", "calls"),
+    optional=("kind", "calls", "outside", "votes"),
 )
 DECISION = record(
     {
@@ -166,15 +184,19 @@ DECISION = record(
         "payload": {"type": ["object", "null"], "description": "The data that came with the answer."},
         "edited_content": {**text(), "description": "The content as it was approved, where a reviewer edited it."},
         "decided_by": {"type": ["string", "null"], "maxLength": 200, "description": "Null where the template's rules answered."},
+        "external": {**text(254), "description": "The mail address of who answered by the link sent there, without an account."},
         "on_behalf_of": {"type": ["string", "null"], "maxLength": 200, "description": "For whom, by a delegation."},
-        "votes": {**LIST, "description": "Digests of the votes where several had to approve; the votes stay on their server."},
+        "votes": {**LIST, "description": "Digests of the votes where several had to approve; they are with the question."},
+        "evidence": {**DIGEST_OR_EMPTY, "description": "The blob that holds what the reviewer was shown."},
+        "goes_on_at": {**TIME_OR_NULL, "description": "Until then it could be taken back."},
+        "undoes": {**shown("dec", null=True), "description": "The decision that this one takes back."},
         "decided_at": TIME,
         "via": text(16),
         "revision": COUNT,
         "content_digest": DIGEST,
         "ledger": {**OBJECT, "description": "Its place in the chain of the server where it was given; the chain itself stays there."},
     },
-    optional=("edited_content", "on_behalf_of", "votes"),
+    optional=("edited_content", "external", "on_behalf_of", "votes", "evidence", "goes_on_at", "undoes"),
 )
 THREAD = record(
     {

@@ -168,12 +168,12 @@ class DecisionAdmin(ReadOnlyAdmin):
     search_fields = ("decided_by__username",)
     search_help_text = "A dec_, pse_, run_ or thr_ id, or who decided"
     heavy = ("feedback", "edited_content")
-    sealed: ClassVar[dict[str, str]] = {"feedback": "feedback", "edited_content": "edited_content"}
-    list_display = ("shown", "action_label", "pause_link", "revision", "decided_by", "via", "ledger_place", "decided_at")
+    sealed: ClassVar[dict[str, str]] = {"feedback": "feedback", "edited_content": "edited_content", "external": "external"}
+    list_display = ("shown", "action_label", "pause_link", "revision", "decided_by", "external", "via", "ledger_place", "decided_at")
     list_filter = ("via",)
     list_select_related = ("decided_by",)
     fields = (
-        "shown", "pause_link", "action", "feedback", "edited_content", "decided_by", "on_behalf_of", "votes",
+        "shown", "pause_link", "action", "feedback", "edited_content", "decided_by", "external", "on_behalf_of", "votes",
         "decided_at", "via", "revision", "content_digest", "ledger_place",
         "previous", "digest", "digest_check", "evidence", "goes_on_at", "undoes", "receipt",
     )  # fmt: skip

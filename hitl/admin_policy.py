@@ -21,12 +21,12 @@ class VoteAdmin(ReadOnlyAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"vote": "pk", "pse": "pause"}
     search_help_text = "A vote_ or pse_ id"
     heavy = ("feedback", "edited_content")
-    sealed: ClassVar[dict[str, str]] = {"feedback": "feedback", "edited_content": "edited_content"}
-    list_display = ("shown", "action", "pause_link", "voter", "seat", "via", "voted_at")
+    sealed: ClassVar[dict[str, str]] = {"feedback": "feedback", "edited_content": "edited_content", "external": "external"}
+    list_display = ("shown", "action", "pause_link", "voter", "external", "seat", "via", "voted_at")
     list_select_related = ("voter", "seat")
     fields = (
-        "shown", "pause_link", "action", "feedback", "edited_content", "voter", "seat", "voted_at", "via", "content_digest", "digest",
-        "digest_check",
+        "shown", "pause_link", "action", "feedback", "edited_content", "voter", "external", "seat", "voted_at", "via",
+        "content_digest", "digest", "digest_check",
     )  # fmt: skip
 
     @display(description="pause")

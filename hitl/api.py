@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints import store
-from hitl import policy, services, sight
+from hitl import outside, policy, services, sight
 from hitl.api_policy import ReviewOut, VotedOut, review_of, voted
 from hitl.api_threads import RunOut
 from hitl.models import Decision, Via, Vote
@@ -44,6 +44,10 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     user_decision = serializers.SerializerMethodField()
     user_feedback = serializers.SerializerMethodField()
     decided_by = serializers.SerializerMethodField()
+    external = serializers.SerializerMethodField(
+        help_text="The mail address of who answered by the link sent there, without an account; null else."
+    )
+    asked_outside = serializers.SerializerMethodField(help_text="Mail addresses of people without an account who may answer by a link.")
     status = serializers.SerializerMethodField(help_text="active or resolved")
     state = serializers.CharField(source="status", help_text="open, answered, cancelled or expired")
     answers = serializers.SerializerMethodField(help_text="What may be answered now.")
@@ -76,8 +80,8 @@ class PauseOut(serializers.ModelSerializer[Pause]):
             "id", "agent_work_order_id", "run_id", "step", "pause_phase", "question", "pause_content", "patch", "facts", "effects",
             "revision", "max_revisions", "content_digest", "answers", "kind", "calls", "required_inputs", "known", "bare", "attempts",
             "refined", "review", "edited_content", "status", "state", "pause_timestamp", "resume_timestamp",
-            "user_decision", "user_feedback", "decided_by", "created_at", "updated_at",
-            "deadline_at", "deadline_outcome", "extendable_until", "next_deadline", "reminders", "stage",
+            "user_decision", "user_feedback", "decided_by", "external", "created_at", "updated_at",
+            "deadline_at", "deadline_outcome", "extendable_until", "next_deadline", "reminders", "stage", "asked_outside",
         ]  # fmt: skip
 
     @extend_schema_field(OpenApiTypes.STR)
@@ -101,6 +105,15 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     def get_decided_by(self, pause: Pause) -> str | None:
         decision = _decision(pause)
         return decision.decided_by.get_username() if decision and decision.decided_by else None
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_external(self, pause: Pause) -> str | None:
+        decision = _decision(pause)
+        return (decision.external or None) if decision else None
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_asked_outside(self, pause: Pause) -> list[str]:
+        return outside.asked(pause)
 
     @extend_schema_field(serializers.ChoiceField([*OUTCOMES], allow_null=True))
     def get_deadline_outcome(self, pause: Pause) -> str | None:
@@ -177,7 +190,13 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
     pause_id = serializers.CharField(source="pause.shown_id")
     input = serializers.DictField(source="payload", allow_null=True, help_text="The data that came with the answer; null where none did.")
     decided_by = serializers.CharField(
-        source="decided_by.username", default=None, allow_null=True, help_text="Null where the template's rules answered."
+        source="decided_by.username",
+        default=None,
+        allow_null=True,
+        help_text="Null where the template's rules or somebody outside answered.",
+    )
+    external = serializers.SerializerMethodField(
+        help_text="The mail address of who answered by the link sent there, without an account; null else."
     )
     on_behalf_of = serializers.CharField(
         source="on_behalf_of.username", default=None, allow_null=True, help_text="For whom, by a delegation; null for themselves."
@@ -194,6 +213,7 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
             "input",
             "edited_content",
             "decided_by",
+            "external",
             "on_behalf_of",
             "votes",
             "decided_at",
@@ -203,6 +223,10 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
             "position",
             "digest",
         ]
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_external(self, decision: Decision) -> str | None:
+        return decision.external or None
 
 
 class Success(serializers.Serializer[Any]):

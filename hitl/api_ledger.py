@@ -41,7 +41,13 @@ class ReceiptOut(serializers.Serializer[Receipt]):
     feedback = serializers.CharField(source="decision.feedback")
     input = serializers.DictField(source="decision.payload", allow_null=True)
     decided_by = serializers.CharField(
-        source="decision.decided_by.username", default=None, allow_null=True, help_text="Null where the template's rules answered."
+        source="decision.decided_by.username",
+        default=None,
+        allow_null=True,
+        help_text="Null where the template's rules or somebody outside answered.",
+    )
+    external = serializers.SerializerMethodField(
+        help_text="The mail address of who answered by the link sent there, without an account; null else."
     )
     on_behalf_of = serializers.CharField(source="decision.on_behalf_of.username", default=None, allow_null=True)
     decided_at = serializers.DateTimeField(source="decision.decided_at")
@@ -60,6 +66,10 @@ class ReceiptOut(serializers.Serializer[Receipt]):
     evidence = serializers.CharField(source="decision.evidence", help_text="sha256 of the canonical JSON of `shown`.")
     shown = serializers.SerializerMethodField(help_text="The question as it was shown; null where that was not kept, or erased.")
     verification = serializers.SerializerMethodField()
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_external(self, receipt: Receipt) -> str | None:
+        return receipt.decision.external or None
 
     @extend_schema_field(OpenApiTypes.STR)
     def get_undoes(self, receipt: Receipt) -> str | None:

@@ -25,15 +25,19 @@ from runs.workflows.sequence import CANCEL, REVISE
 class VoteOut(serializers.ModelSerializer[Vote]):
     """An approval that is counted."""
 
-    by = serializers.CharField(source="voter.username")
+    by = serializers.CharField(source="voter.username", default=None, allow_null=True, help_text="Null where external.")
+    external = serializers.SerializerMethodField(help_text="The mail address of who voted by the link sent there; null else.")
     on_behalf_of = serializers.SerializerMethodField(help_text="For whom it was given, by a delegation; null for themselves.")
 
     class Meta:
         model = Vote
-        fields = ("by", "on_behalf_of", "action", "feedback", "voted_at", "via", "digest")
+        fields = ("by", "external", "on_behalf_of", "action", "feedback", "voted_at", "via", "digest")
+
+    def get_external(self, vote: Vote) -> str | None:
+        return vote.external or None
 
     def get_on_behalf_of(self, vote: Vote) -> str | None:
-        return vote.seat.username if vote.seat_id != vote.voter_id else None
+        return vote.seat.username if vote.seat is not None and vote.seat_id != vote.voter_id else None
 
 
 class WhyNot(serializers.Serializer[Any]):

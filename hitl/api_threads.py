@@ -423,7 +423,8 @@ class ThreadRuns(APIView):
             "approves, REJECT cancels, other text is the answer or feedback for a revision. `checkpoint_id`, `resume_from` and `state` "
             "take over entirely, and `replaces` edits an earlier message. While a run is alive that asks nothing, the thread's `when_busy` "
             "decides: 409 `run_live`; 202 with `how: queued` and its place; or 201 with `how: interrupted`, the old run being cancelled. "
-            "409 `nothing_to_resume` where there is nothing to go on with, `queue_full` where too many wait."
+            "409 `nothing_to_resume` where there is nothing to go on with, `queue_full` where too many wait, `review_stands` where a step, "
+            "a state or input would be named behind a step that has review rules."
         ),
         examples=[
             OpenApiExample("Next turn", {"input": {"messages": [{"id": "1", "role": "user", "content": "Hello"}]}}, request_only=True),

@@ -78,7 +78,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         except Refused as refusal:
             await self.close(code=refusal.code)
             return
-        self.tasks = [asyncio.create_task(self._minded(work)) for work in (self.pump(), self._ping(), self._watch_rights())]
+        self.tasks = [asyncio.create_task(self._minded(work)) for work in (self.pump(), self._ping(), self._watch_rights(), *self.more())]
 
     def _admit(self) -> User:
         caller = self._caller()
@@ -101,6 +101,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def pump(self) -> None:
         """Send until there is nothing more to come."""
         raise NotImplementedError
+
+    def more(self) -> list[Coroutine[Any, Any, None]]:
+        """What else it sends while it is open."""
+        return []
 
     async def _minded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -164,6 +168,15 @@ class SubjectConsumer(LiveConsumer):
 
     def may_stay(self, caller: Caller) -> bool:
         return self.subject.is_visible(caller.user)
+
+    def more(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._stir()]
+
+    async def _stir(self) -> None:
+        """Tell that other people look at the question, or no longer: who, it is told when it says the same of itself."""
+        async with aclosing(hub().stirs(self.subject.thread_id)) as stirs:  # type: ignore[type-var]  # as below
+            async for _ in stirs:
+                await self.send(text_data='{"type": "presence"}')
 
     async def pump(self) -> None:
         send: Any = self.base_send  # `self.send` is two calls more for each event

@@ -21,6 +21,7 @@ from checkpoints.models import EventKind
 from hitl import policy, services
 from hitl.models import Snooze
 from hitl.outbound import planning
+from hitl.outbound_models import Occasion
 from runs import due
 from runs import services as runs
 from runs.models import Pause, PauseQuerySet
@@ -133,4 +134,6 @@ def tell(pause: Pause, occasion: str, to: Sequence[User], **more: Any) -> None:
     event = {"what": occasion, "pause_id": pause.shown_id, "step": pause.step, "stage": pause.stage, "to": names, **told}
     log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, event)])
     planning.plan(pause, occasion, to=to, mark=f"{pause.stage}.{pause.reminded}")
+    if occasion == Occasion.REMINDED:
+        planning.plan_outside(pause, occasion, mark=f"{pause.stage}.{pause.reminded}")
     live.inbox_hint_on_commit()

@@ -23,7 +23,7 @@ from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace,
 from checkpoints.keeping import Tally, weight
 from checkpoints.models import Checkpoint, Event, Memo, Thread
 from hitl import family
-from hitl.models import Decision, EarlyAnswer, Erasure, Import, OuterRun, Snooze, Vote, Wait
+from hitl.models import Decision, EarlyAnswer, Erasure, Import, OuterRun, Presence, Snooze, Vote, Wait
 from hitl.outbound_models import Delivery, Endpoint, Link
 from hitl.services import NotFound
 from runs import keeping
@@ -122,6 +122,7 @@ def _rows(threads: Sequence[uuid.UUID]) -> dict[str, QuerySet[Any]]:
         "decisions": Decision.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
         "votes": Vote.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
         "snoozes": Snooze.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
+        "presences": Presence.objects.filter(pause__run__in=runs),
         "links": Link.objects.filter(pause__run__in=runs),
         "deliveries": Delivery.objects.filter(pause__run__in=runs),
         "endpoints": Endpoint.objects.filter(thread__in=threads),

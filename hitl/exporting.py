@@ -15,7 +15,7 @@ from runs.models import Pause, Run, WorkOrder
 
 PAGE = 500
 COLUMNS = (
-    "ledger", "position", "id", "decided_at", "decided_by", "on_behalf_of", "action", "feedback", "input",
+    "ledger", "position", "id", "decided_at", "decided_by", "external", "on_behalf_of", "action", "feedback", "input",
     "via", "revision", "order", "run", "pause",
     "content_digest", "evidence", "goes_on_at", "undoes", "erased", "previous", "digest",
 )  # fmt: skip
@@ -44,6 +44,7 @@ def told(decision: Decision) -> dict[str, Any]:
         "id": decision.shown_id,
         "decided_at": decision.decided_at.isoformat(),
         "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
+        "external": decision.external or None,
         "on_behalf_of": decision.on_behalf_of.get_username() if decision.on_behalf_of else None,
         "action": decision.action,
         "feedback": decision.feedback,

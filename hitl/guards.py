@@ -18,7 +18,9 @@ def guards() -> tuple[Guard, ...]:
     """Of each table of the ledger."""
     return (
         Guard(model=Decision, may=_erasing(), freed=_freed(), once=[("id",), ("ledger_id", "position")]),
-        Guard(model=Vote, once=[("id",), ("pause_id", "voter_id"), ("pause_id", "seat_id")], door=guard.ERASE),
+        Guard(
+            model=Vote, once=[("id",), ("pause_id", "voter_id"), ("pause_id", "seat_id"), ("pause_id", "external_key")], door=guard.ERASE
+        ),
         Guard(model=Erasure, once=[("id",)]),
         Guard(model=Anchor, once=[("id",)]),
         Guard(model=Ledger, may='{same} AND NEW."length" >= OLD."length"', freed=("length", "tip")),

@@ -14,6 +14,7 @@ import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from itertools import accumulate, islice
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -117,6 +118,7 @@ class Topic:
         self._usual = 200
         """Characters of an event, lately."""
         self._news = asyncio.Event()
+        self._stirred = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
         self._again = False
         self._reading: dict[int, asyncio.Future[list[Told]]] = {}
@@ -163,8 +165,15 @@ class Topic:
         while self.seq <= seq:
             await self._news.wait()
 
+    async def stirred(self) -> None:
+        """Wait until other people look at the thread's question, or no longer."""
+        await self._stirred.wait()
+
     def take(self, hint: dict[str, Any]) -> None:
         """Use the events that a hint carries when they follow what is known; read the log otherwise."""
+        if hint.get("presence"):
+            self._stirred.set()
+            self._stirred = asyncio.Event()
         if hint["seq"] <= self.seq:
             return
         events = hint["events"]
@@ -229,6 +238,22 @@ class Hub:
 
     async def follow(self, thread_id: uuid.UUID, seq: int) -> AsyncIterator[list[Told]]:
         """Pages of a thread's events after `seq`, in order, each event once, for as long as the caller listens."""
+        async with self._watching(thread_id) as topic:
+            while True:
+                await topic.beyond(seq)
+                if page := await topic.since(seq):
+                    seq = page[-1].seq
+                    yield page
+
+    async def stirs(self, thread_id: uuid.UUID) -> AsyncIterator[None]:
+        """Whenever other people look at the question of a thread, or no longer."""
+        async with self._watching(thread_id) as topic:
+            while True:
+                await topic.stirred()
+                yield
+
+    @asynccontextmanager
+    async def _watching(self, thread_id: uuid.UUID) -> AsyncIterator[Topic]:
         topic = self._topics.get(thread_id)
         if topic is None:
             topic = self._topics[thread_id] = Topic(thread_id)
@@ -238,11 +263,7 @@ class Hub:
             if topic.seq < 0:
                 await self._join(live.group(thread_id))  # before the first look, so that nothing falls between
                 topic.look()
-            while True:
-                await topic.beyond(seq)
-                if page := await topic.since(seq):
-                    seq = page[-1].seq
-                    yield page
+            yield topic
         finally:
             topic.watchers -= 1
             if topic.watchers == 0:

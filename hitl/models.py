@@ -22,6 +22,7 @@ from hitl.inbound_models import EarlyAnswer as EarlyAnswer
 from hitl.inbound_models import InboundSource as InboundSource
 from hitl.inbound_models import OuterRun as OuterRun
 from hitl.inbound_models import Wait as Wait
+from hitl.presence_models import Presence as Presence
 from runs.models import Pause
 
 
@@ -52,6 +53,8 @@ class Via(models.TextChoices):
 
 NOBODY = "the template's rules"
 """Who decided where nobody did."""
+SOMEBODY = "somebody without an account"
+"""Who decided from outside, where an erasure took the address."""
 
 
 class Erasure(ids.Shown, models.Model):
@@ -94,7 +97,7 @@ class Decision(ids.Shown, models.Model):
     """
 
     PREFIX = "dec"
-    ERASED: ClassVar[dict[str, Any]] = {"pause": None, "feedback": "", "payload": None, "edited_content": ""}
+    ERASED: ClassVar[dict[str, Any]] = {"pause": None, "feedback": "", "payload": None, "edited_content": "", "external": ""}
     """What an erasure leaves of the columns that may say something; the database lets no other column change (`hitl.guards`)."""
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
@@ -107,6 +110,7 @@ class Decision(ids.Shown, models.Model):
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="decisions", help_text="Nobody where the rules answered."
     )
+    external = SealedTextField(blank=True, help_text="The mail address of who answered by the link sent there, without an account.")
     on_behalf_of = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", help_text="For whom it was given, by a delegation."
     )
@@ -131,24 +135,28 @@ class Decision(ids.Shown, models.Model):
             models.CheckConstraint(condition=Q(undoes__isnull=True) | Q(action=UNDO), name="decision_undoes_by_undo"),
             models.CheckConstraint(
                 condition=Q(pause__isnull=False, erasure__isnull=True)
-                | Q(pause__isnull=True, erasure__isnull=False, feedback="", payload__isnull=True, edited_content=""),
+                | Q(pause__isnull=True, erasure__isnull=False, feedback="", payload__isnull=True, edited_content="", external=""),
                 name="decision_says_nothing_if_erased",
             ),
             models.UniqueConstraint(fields=["ledger", "position"], name="decision_position_once"),
-            models.CheckConstraint(
-                condition=Q(via=Via.POLICY, decided_by__isnull=True) | (~Q(via=Via.POLICY) & Q(decided_by__isnull=False)),
-                name="decision_by_nobody_only_by_policy",
+            models.CheckConstraint(  # an account, or an address outside, or the rules; an erasure takes the address
+                condition=(Q(decided_by__isnull=False, external="") & ~Q(via=Via.POLICY))
+                | Q(via=Via.POLICY, decided_by__isnull=True, external="")
+                | (Q(via=Via.LINK, decided_by__isnull=True) & (~Q(external="") | Q(erasure__isnull=False))),
+                name="decision_by_one_only",
             ),
         ]
         indexes = [models.Index(fields=["decided_by", "-id"], name="decision_by_person")]  # a person's history
 
     def __str__(self) -> str:
-        return f"{self.action} by {self.decided_by or NOBODY}"
+        return f"{self.action} by {self.decided_by or self.name}"
 
     @property
     def name(self) -> str:
         """The name of who decided, for people."""
-        return self.decided_by.get_full_name() or self.decided_by.get_username() if self.decided_by else NOBODY
+        if self.decided_by is not None:
+            return self.decided_by.get_full_name() or self.decided_by.get_username()
+        return NOBODY if self.via == Via.POLICY else self.external or SOMEBODY
 
     @property
     def who(self) -> str:
@@ -159,6 +167,7 @@ class Decision(ids.Shown, models.Model):
     def signed(self) -> dict[str, Any]:
         """What the digest is over. What came to the product later is there only where the row has it: older rows keep their digest."""
         later = {
+            "external": self.external or None,
             "payload": self.payload,
             "edited_content": self.edited_content or None,
             "on_behalf_of": self.on_behalf_of_id,
@@ -208,10 +217,16 @@ class Vote(ids.Shown, models.Model):
     feedback = SealedTextField(blank=True)
     payload = SealedJsonField(null=True)
     edited_content = SealedTextField(blank=True)
-    voter = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    voter = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", help_text="Null where external.")
     seat = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", help_text="Whose vote it is: the voter's own, or by a delegation."
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        related_name="+",
+        help_text="Whose vote it is: the voter's own, or by a delegation.",
     )
+    external = SealedTextField(blank=True, help_text="As the decision's.")
+    external_key = models.CharField(max_length=40, null=True, help_text="Tells addresses apart: `hitl.outsiders`.")  # noqa: DJ001  # unique
     voted_at = models.DateTimeField()
     via = models.CharField(max_length=16, choices=Via)
     content_digest = models.CharField(max_length=64)
@@ -221,15 +236,32 @@ class Vote(ids.Shown, models.Model):
         constraints = [
             models.UniqueConstraint(fields=["pause", "voter"], name="vote_one_per_person"),
             models.UniqueConstraint(fields=["pause", "seat"], name="vote_one_per_seat"),
+            models.UniqueConstraint(fields=["pause", "external_key"], name="vote_one_per_address"),
+            models.CheckConstraint(
+                condition=Q(voter__isnull=False, seat__isnull=False, external="", external_key__isnull=True)
+                | (Q(voter__isnull=True, seat__isnull=True, via=Via.LINK, external_key__isnull=False) & ~Q(external="")),
+                name="vote_by_one_only",
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.action} by {self.voter}"
+        return f"{self.action} by {self.voter or self.external}"
+
+    @property
+    def name(self) -> str:
+        """The name of who voted, for people."""
+        return self.voter.get_full_name() or self.voter.get_username() if self.voter else self.external
+
+    @property
+    def who(self) -> str:
+        """The same, with the one on whose behalf it was."""
+        other = self.seat if self.seat_id != self.voter_id else None
+        return f"{self.name} for {other.get_full_name() or other.get_username()}" if other else self.name
 
     def compute_digest(self) -> str:
         """The digest that this row must carry."""
         told = ("action", "feedback", "payload", "edited_content", "voter_id", "seat_id", "via", "content_digest")
-        facts = {name: getattr(self, name) for name in told}
+        facts = {name: getattr(self, name) for name in told} | ({"external": self.external} if self.external else {})
         return codec.digest(codec.encode({**facts, "pause": self.pause_id.hex, "voted_at": self.voted_at.astimezone(dt.UTC).isoformat()}))
 
 

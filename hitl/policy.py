@@ -23,13 +23,16 @@ from django.utils import timezone
 from django.utils.formats import date_format
 
 from checkpoints.models import Thread
-from hitl import delegations
+from hitl import delegations, outsiders
 from hitl.models import Delegation, Vote
+from hitl.outsiders import Outsider
 from runs.models import PanelMember, Pause, PauseQuerySet
 from runs.workflows.review import Actors
 from runs.workflows.sequence import CANCEL, REVISE
 
 Person = User | AbstractBaseUser | AnonymousUser
+Actor = User | Outsider
+"""Who answers: by an account, or by a link that was sent outside (`hitl.outside`)."""
 
 
 class Refused(Exception):
@@ -57,13 +60,14 @@ def quorum(pause: Pause) -> int:
     return int(pause.review.get("quorum", 1))
 
 
-def name_of(user: User | AbstractBaseUser) -> str:
+def name_of(user: Actor | AbstractBaseUser) -> str:
     return (user.get_full_name() if isinstance(user, User) else "") or user.get_username()
 
 
-def free_for(by: User, *, now: dt.datetime) -> Q:
+def free_for(by: Actor, *, now: dt.datetime) -> Q:
     """Of questions that nobody else has claimed at that time."""
-    return Q(claimed_until=None) | Q(claimed_until__lte=now) | Q(claimed_by=by)
+    free = Q(claimed_until=None) | Q(claimed_until__lte=now)
+    return free | Q(claimed_by=by) if isinstance(by, User) else free
 
 
 @dataclass(frozen=True)
@@ -103,12 +107,50 @@ def askers(pause: Pause) -> set[int]:
     return {run.thread.owner_id, *([order.created_by_id] if order else []), *([run.started_by_id] if run.started_by_id else [])}
 
 
-class Standing:
+class Place:
+    """How whoever answers, by an account or from outside, stands to a question at one moment, as far as that is the same for both."""
+
+    def __init__(self, pause: Pause, by: Actor) -> None:
+        self.pause, self.by, self.now = pause, by, timezone.now()
+
+    def seat_for(self, action: str) -> Actor:
+        """As whom this answer is given. Raises Refused."""
+        raise NotImplementedError
+
+    @cached_property
+    def votes(self) -> list[Vote]:
+        if quorum(self.pause) < 2:
+            return []
+        return list(Vote.objects.filter(pause=self.pause).select_related("voter", "seat").order_by("pk"))
+
+    @property
+    def holder(self) -> User | None:
+        """Somebody else who has claimed the question."""
+        pause = self.pause
+        live = pause.claimed_until is not None and pause.claimed_until > self.now
+        return pause.claimed_by if live and pause.claimed_by != self.by else None
+
+    def check_claim(self) -> None:
+        """Raise NotNow where somebody else has claimed it."""
+        if (holder := self.holder) is not None and self.pause.claimed_until is not None:
+            until = date_format(timezone.localtime(self.pause.claimed_until), "H:i")
+            raise NotNow(
+                "claimed", f"{name_of(holder)} has claimed this question until {until}; answer after that, or when it is released."
+            )
+
+    @property
+    def progress(self) -> str:
+        return f"{len(self.votes)} of {quorum(self.pause)} approvals"
+
+
+class Standing(Place):
     """How a person stands to a question at one moment. The pause has its run, thread and work order with it."""
+
+    by: User
 
     def __init__(self, pause: Pause, by: User, *, seats: Sequence[Seat] | None = None, takes_part: bool = False) -> None:
         """With `takes_part` the caller knows that the person takes part in the thread."""
-        self.pause, self.by, self.now = pause, by, timezone.now()
+        super().__init__(pause, by)
         self.takes_part = takes_part or by.is_superuser or by.pk == pause.run.thread.owner_id
         if seats is not None:
             self.all_seats = seats
@@ -128,12 +170,6 @@ class Standing:
     def asked_for_it(self) -> bool:
         return self.by.pk in askers(self.pause)
 
-    @cached_property
-    def votes(self) -> list[Vote]:
-        if quorum(self.pause) < 2:
-            return []
-        return list(Vote.objects.filter(pause=self.pause).select_related("voter", "seat").order_by("pk"))
-
     def _sits(self, seat: Seat) -> bool:
         actors = named(self.pause)
         if any(seat.user.get_username() in one.get("users", []) for one in actors):
@@ -143,13 +179,6 @@ class Standing:
         thread = self.pause.run.thread
         part = thread.owner_id == seat.user.pk or thread.team_id in seat.teams or (seat.since is None and seat.user.is_superuser)
         return open_to_all(self.pause) and part
-
-    @property
-    def holder(self) -> User | None:
-        """Somebody else who has claimed the question."""
-        pause = self.pause
-        live = pause.claimed_until is not None and pause.claimed_until > self.now
-        return pause.claimed_by if live and pause.claimed_by_id != self.by.pk else None
 
     @property
     def holds(self) -> bool:
@@ -182,6 +211,9 @@ class Standing:
                 raise NotAllowed("self_approval", "You stand in for who asked for this work, so somebody else must approve it.")
         if any(vote.voter_id == self.by.pk for vote in self.votes):
             raise NotNow("already_voted", f"You have voted already; {self.progress}. You may still send it back or cancel.")
+        mine = outsiders.key_of(self.by.email) if self.by.email else ""
+        if mine and any(vote.external_key == mine for vote in self.votes):
+            raise NotNow("already_voted", f"Your vote was given by the link that was sent to {self.by.email}; {self.progress}.")
         taken = {vote.seat_id for vote in self.votes}
         left = [user for user in left if user.pk not in taken]
         if not left:
@@ -197,14 +229,6 @@ class Standing:
     def _no_reviewer(self) -> NotAllowed:
         return NotAllowed("not_a_reviewer", f"You may look at this question, but not answer it: {self.who}.")
 
-    def check_claim(self) -> None:
-        """Raise NotNow where somebody else has claimed it."""
-        if (holder := self.holder) is not None and self.pause.claimed_until is not None:
-            until = date_format(timezone.localtime(self.pause.claimed_until), "H:i")
-            raise NotNow(
-                "claimed", f"{name_of(holder)} has claimed this question until {until}; answer after that, or when it is released."
-            )
-
     def refusal(self, action: str) -> Refused | None:
         """Why the person may not give this answer; None where he may."""
         try:
@@ -212,10 +236,6 @@ class Standing:
         except Refused as error:
             return error
         return None
-
-    @property
-    def progress(self) -> str:
-        return f"{len(self.votes)} of {quorum(self.pause)} approvals"
 
     @property
     def who(self) -> str:
@@ -227,7 +247,7 @@ class Standing:
         if open_to_all(self.pause):
             team = self.pause.run.thread.team
             parts = [name_of(self.pause.run.thread.owner), *([f"the group {team}"] if team else []), *parts]
-        return f"it is answered by {' or '.join(parts)}"
+        return f"it is answered by {' or '.join([*parts, *self.pause.outside.get('to', [])])}"
 
 
 def answerers(pause: Pause) -> QuerySet[User]:
@@ -242,11 +262,11 @@ def answerers(pause: Pause) -> QuerySet[User]:
     thread = pause.run.thread
     if open_to_all(pause):
         who |= Q(pk=thread.owner_id) | (Q(groups=thread.team_id) if thread.team_id else Q())
-    seats = User.objects.filter(who, is_active=True).exclude(pk__in=Vote.objects.filter(pause=pause).values("seat"))
+    seats = User.objects.filter(who, is_active=True).exclude(pk__in=Vote.objects.filter(pause=pause, seat__isnull=False).values("seat"))
     barred = [] if pause.review.get("self_approval", True) else askers(pause)
     standing_in = Delegation.objects.active(now=timezone.now()).filter(from_user__in=seats.exclude(pk__in=barred).values("pk"))
     able = User.objects.filter(Q(pk__in=seats.values("pk")) | Q(pk__in=standing_in.values("to_user")), is_active=True)
-    return able.exclude(pk__in=Vote.objects.filter(pause=pause).values("voter")).exclude(pk__in=barred)
+    return able.exclude(pk__in=Vote.objects.filter(pause=pause, voter__isnull=False).values("voter")).exclude(pk__in=barred)
 
 
 def waiting_for(user: Person) -> PauseQuerySet:

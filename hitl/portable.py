@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.db import transaction
+from django.db.models import Prefetch
 from django.utils import timezone
 
 from checkpoints import codec, collecting, graph_portable, ids, portable, store
@@ -14,7 +15,7 @@ from checkpoints.fields import demand
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.portable import Document, Loaded
 from hitl import family
-from hitl.models import Decision, Import
+from hitl.models import Decision, Import, Vote
 from hitl.services import NotFound
 from runs import portable as runs
 from runs.models import Pause, Run
@@ -23,8 +24,10 @@ HISTORY = ("runs", "pauses", "decisions")
 PAUSE = (
     "step", "phase", "status", "question", "content", "patch_digest", "facts", "effects", "content_digest", "revision", "max_revisions",
     "ways", "labels", "kind", "calls", "required_inputs", "known", "bare", "attempts", "refined",
+    "outside",
 )  # fmt: skip
-DECISION = ("action", "feedback", "payload", "edited_content", "via", "revision", "content_digest", "votes")
+DECISION = ("action", "feedback", "payload", "edited_content", "external", "via", "revision", "content_digest", "votes", "evidence")
+VOTE = ("action", "feedback", "payload", "edited_content", "external", "via", "content_digest", "digest")
 
 
 def export(thread_id: uuid.UUID) -> Document:
@@ -47,7 +50,7 @@ def _document(thread: Thread, *, root: bool) -> Document:
     known = {run["id"] for run in source["runs"]}
     document["thread"]["repository_url"] = source["thread"]["repository_url"] or runs.repository_of(thread)
     document["runs"] = [*(runs.apart(source["runs"]) if root else source["runs"]), *runs.export(thread, without=known, root=root)]
-    document["pauses"] = [*source["pauses"], *map(_pause, Pause.objects.filter(run__thread=thread).order_by("pk"))]
+    document["pauses"] = [*source["pauses"], *map(_pause, _pauses(thread))]
     document["decisions"] = [*source["decisions"], *map(_decision, _decisions(thread))]
     return document
 
@@ -98,6 +101,22 @@ def _pause(pause: Pause) -> Document:
         **{name: portable.opened(pause, name) for name in PAUSE},
         "opened_at": pause.opened_at.isoformat(),
         "closed_at": pause.closed_at.isoformat() if pause.closed_at else None,
+        "votes": [_vote(vote) for vote in pause.votes.all()],
+    }
+
+
+def _pauses(thread: Thread) -> Any:
+    votes = Prefetch("votes", Vote.objects.select_related("voter", "seat").order_by("pk"))
+    return Pause.objects.filter(run__thread=thread).prefetch_related(votes).order_by("pk")
+
+
+def _vote(vote: Vote) -> Document:
+    return {
+        "id": vote.shown_id,
+        **{name: portable.opened(vote, name) for name in VOTE},
+        "voter": vote.voter.get_username() if vote.voter else None,
+        "seat": vote.seat.get_username() if vote.seat else None,
+        "voted_at": vote.voted_at.isoformat(),
     }
 
 
@@ -113,12 +132,14 @@ def _decision(decision: Decision) -> Document:
         "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
         "on_behalf_of": decision.on_behalf_of.get_username() if decision.on_behalf_of else None,
         "decided_at": decision.decided_at.isoformat(),
+        "goes_on_at": decision.goes_on_at.isoformat() if decision.goes_on_at else None,
+        "undoes": ids.show(Decision.PREFIX, decision.undoes_id) if decision.undoes_id else None,
         "ledger": {"name": decision.ledger_id, **{name: getattr(decision, name) for name in ("position", "previous", "digest")}},
     }
 
 
 def imported_patches(cursor: str, limit: int) -> tuple[set[str], str]:
-    """The patches that imported questions showed, as a `collecting.Source`."""
+    """The patches and evidence that imported questions and decisions name, as a `collecting.Source`."""
     rows = Import.objects.order_by("pk").only("source")
     return collecting.page(
         rows.filter(pk__gt=cursor) if cursor else rows, limit, lambda row: store.DIGEST.findall(codec.encode(demand(row.source)))

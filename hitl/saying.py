@@ -8,13 +8,15 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from django.utils import timezone
 from rest_framework import exceptions, serializers
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
-from hitl import services, threads
+from hitl import presence, services, threads
 from hitl.api import DecisionIn, DecisionOut
 from hitl.api_policy import voted
+from hitl.api_presence import PresenceIn
 from hitl.api_threads import IdField, InputIn, SaidOut
 from hitl.authentication import Caller, WithinScope, caller_of
 from hitl.models import Via, Vote
@@ -42,6 +44,10 @@ class NotHere(exceptions.APIException):
 
 class AnswerIn(DecisionIn):
     pause_id = IdField("pse", help_text="The question that is answered.")
+
+
+class PresentIn(PresenceIn):
+    pause_id = IdField("pse", help_text="The question that is looked at.")
 
 
 class Place:
@@ -87,10 +93,12 @@ def _heard(given: dict[str, Any], *, scope: Any, place: Place) -> Any:
     kind = given.get("type")
     if kind == "ping":
         return None
-    if not isinstance(kind, str) or kind not in {"decision", "input"}:
-        raise serializers.ValidationError({"type": ["One of decision, input, ping."]})
+    if not isinstance(kind, str) or kind not in {"decision", "input", "presence"}:
+        raise serializers.ValidationError({"type": ["One of decision, input, presence, ping."]})
     if not caller.may_write:
         raise exceptions.PermissionDenied(WithinScope.message, code=WithinScope.code)
+    if kind == "presence":
+        return _present(given, caller)
     return _decide(given, caller) if kind == "decision" else _input(given, caller, place)
 
 
@@ -109,6 +117,13 @@ def _decide(given: dict[str, Any], caller: Caller) -> Any:
         edited_content=values["edited_content"],
     )
     return voted(given_answer).data if isinstance(given_answer, Vote) else DecisionOut(given_answer).data
+
+
+def _present(given: dict[str, Any], caller: Caller) -> Any:
+    data = PresentIn(data=given)
+    data.is_valid(raise_exception=True)
+    values = data.validated_data
+    return {"present": presence.note(values["pause_id"], by=caller.user, writing=values["writing"], now=timezone.now())}
 
 
 def _input(given: dict[str, Any], caller: Caller, place: Place) -> Any:

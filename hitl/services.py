@@ -18,10 +18,11 @@ from checkpoints import codec, log, redaction
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
-from hitl import evidence, policy, sight, tool_calls, voting
+from hitl import evidence, outside, policy, sight, tool_calls, voting
 from hitl.models import Decision, Ledger, Via, Vote, ledger_name
 from hitl.outbound import planning
-from hitl.policy import Standing
+from hitl.outsiders import Outsider
+from hitl.policy import Actor, Standing
 from runs import services as runs
 from runs.engine.facts import asked
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
@@ -102,7 +103,7 @@ def decide(
     pause_id: uuid.UUID,
     *,
     action: str,
-    by: User,
+    by: Actor,
     via: Via,
     feedback: str = "",
     revision: int | None = None,
@@ -114,6 +115,7 @@ def decide(
     """Record a person's answer and let the run act on it; or, where the rules ask for more approvals than this one, record the vote.
 
     Args:
+        by: whoever answers; an `Outsider` is whoever holds a link that was sent to that address, which the caller has verified.
         action: `approve`, `revise` (needs `feedback`), `cancel`, or one of the pause's own answers.
         revision: the revision that was looked at; None where the door addresses the open question itself.
         payload: the data that the pause asks for (`required_inputs`); it joins the state by the workflow's reducers.
@@ -127,17 +129,29 @@ def decide(
         AlreadyAnswered: another answer won, and is named; nothing written.
         policy.Refused: the rules are against it, for this person or at the moment; nothing written.
     """
+    standing = _standing(pause_id, by) if isinstance(by, User) else _standing_outside(pause_id, by)
+    answer = voting.Answer(action, via, feedback.strip(), revision, payload, update, edited_content, sender)
+    return _decide(standing.pause, answer, standing)
+
+
+def _standing(pause_id: uuid.UUID, by: User) -> Standing:
     pause = next(iter(_by_id.get(by, pause_id)), None)
     guest = None if pause else sight.pause(Pause.objects.answerable(), pause_id, by=by)
     found = pause or guest
     if found is None:
         raise NotFound("There is no such question.")
-    answer = voting.Answer(action, via, feedback.strip(), revision, payload, update, edited_content, sender)
-    return _decide(found, answer, Standing(found, by, takes_part=pause is not None))
+    return Standing(found, by, takes_part=pause is not None)
 
 
-def _decide(pause: Pause, answer: voting.Answer, standing: Standing) -> Decision | Vote:
-    """`decide` on a pause that was looked up for that person, `answerable`."""
+def _standing_outside(pause_id: uuid.UUID, by: Outsider) -> outside.Standing:
+    pause = Pause.objects.answerable().filter(pk=pause_id).first()
+    if pause is None or not outside.may_answer(pause, by.address):
+        raise NotFound("There is no such question.")
+    return outside.Standing(pause, by)
+
+
+def _decide(pause: Pause, answer: voting.Answer, standing: policy.Place) -> Decision | Vote:
+    """`decide` on a pause that was looked up for whoever answers, `answerable`."""
     check_open(pause)
     if answer.revision is not None and answer.revision != pause.revision:
         raise RevisionMismatch(pause, seen=answer.revision)
@@ -157,7 +171,7 @@ def _decide(pause: Pause, answer: voting.Answer, standing: Standing) -> Decision
         raise
     except PauseClosed as lost:
         pause.refresh_from_db()
-        Standing(pause, standing.by).check_claim()  # still open, but claimed at this very moment
+        policy.Place(pause, standing.by).check_claim()  # still open, but claimed at this very moment
         raise AlreadyAnswered(pause, Decision.objects.answer_to(pause)) from lost
 
 
@@ -204,7 +218,7 @@ def _check_edit(pause: Pause, answer: voting.Answer) -> str | None:
     return None if text == pause.content.strip("\n") else text
 
 
-def _check_payload(pause: Pause, action: str, payload: Any, *, by: User) -> None:
+def _check_payload(pause: Pause, action: str, payload: Any, *, by: Actor) -> None:
     """Raise AnswerInvalid where the data that comes with an answer is not what is asked for."""
     wanted = pause.wants_data(action)
     if not wanted and payload is not None:
@@ -222,7 +236,7 @@ def _check_payload(pause: Pause, action: str, payload: Any, *, by: User) -> None
 
 
 @transaction.atomic(durable=True)
-def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: User) -> None:
+def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: Actor) -> None:
     """Count an answer that did not fit, and ask again in words that name what was wrong (S3-33). A question closed meanwhile stays so."""
     words = " ".join(f"{field}: {text}" if field else text for field, texts in errors.items() for text in texts)[:REFINED]
     if Pause.objects.open().filter(pk=pause.pk).update(attempts=F("attempts") + 1, refined=words):
@@ -242,7 +256,7 @@ def decide_by_policy(pause: Pause, *, action: str, words: str, at: dt.datetime) 
 
 
 @transaction.atomic(durable=True)
-def _record(pause: Pause, answer: voting.Answer, *, by: User, seat: User) -> Decision | Vote:
+def _record(pause: Pause, answer: voting.Answer, *, by: Actor, seat: Actor) -> Decision | Vote:
     """Close the question with a person's answer. A vote after which others are missing stays alone."""
     votes: list[Vote] = []
     if policy.quorum(pause) > 1:
@@ -254,7 +268,7 @@ def _record(pause: Pause, answer: voting.Answer, *, by: User, seat: User) -> Dec
 
 
 def _close(
-    pause: Pause, answer: voting.Answer, *, by: User | None, seat: User | None, votes: list[Vote], at: dt.datetime, while_: Q
+    pause: Pause, answer: voting.Answer, *, by: Actor | None, seat: Actor | None, votes: list[Vote], at: dt.datetime, while_: Q
 ) -> Decision:
     """Close the pause, write the decision and move the run. Call inside a transaction; `while_` is as for `close_pause`."""
     action, payload = answer.action, answer.payload
@@ -265,8 +279,9 @@ def _close(
         feedback=answer.feedback,
         payload=None if payload is None else redaction.redact(dict(payload)),
         edited_content=answer.edited_content or "",
-        decided_by=by,
-        on_behalf_of=None if seat == by else seat,
+        decided_by=by if isinstance(by, User) else None,
+        external=by.address if isinstance(by, Outsider) else "",
+        on_behalf_of=seat if isinstance(seat, User) and seat != by else None,
         votes=[vote.digest for vote in votes],
         decided_at=at,
         goes_on_at=goes_on_at(pause, action, now=at),
@@ -280,6 +295,7 @@ def _close(
         "decision": action,
         "feedback": answer.feedback,
         "by": name,
+        **({"external": True} if decision.external else {}),
         **({"on_behalf_of": policy.name_of(seat)} if seat and seat != by else {}),
         **({"edited": True} if decision.edited_content else {}),
         **({"votes": len(votes)} if votes else {}),
@@ -417,7 +433,10 @@ def end_run(run: Run, *, by: User, via: Via, reason: str = "") -> None:
 
 
 def _ended_before(run: Run, ended: RunEnded) -> RunEnded:
-    """The same refusal, with who cancelled the run and when, where somebody did."""
+    """The same refusal, with who cancelled the run and when, where somebody did; or when it expired."""
+    expired = Pause.objects.filter(run=run, status=PauseStatus.EXPIRED).order_by("-closed_at").first()
+    if expired is not None and expired.closed_at is not None:
+        return RunEnded(f"It expired at {_told(expired.closed_at)}: nobody had answered in time. There was nothing to cancel.")
     event = Event.objects.filter(thread=run.thread_id, kind=EventKind.RUN_CANCELLED).order_by("-seq").first()
     if event is None or event.run_id != run.pk:
         return ended

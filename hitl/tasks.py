@@ -8,7 +8,7 @@ from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
-from hitl import anchors, deadlines, early
+from hitl import anchors, deadlines, early, presence
 from hitl.outbound import planning, sending
 from hitl.outbound_models import Delivery
 from runs.engine.stopping import stopping
@@ -46,6 +46,7 @@ def announce() -> None:
     """Plan for what was asked and answered since the last round, and have it sent. Planning is quick; sending waits for networks."""
     check_connection()
     planning.announce()
+    presence.drop_old(now=timezone.now())
     if Delivery.objects.due(now=timezone.now()).exists():
         deliver.delay()
 

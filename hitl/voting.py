@@ -19,6 +19,8 @@ from checkpoints import codec, live, log, redaction
 from checkpoints.models import EventKind
 from hitl import policy
 from hitl.models import Via, Vote
+from hitl.outsiders import Outsider
+from hitl.policy import Actor
 from runs.models import Pause
 from runs.services import PauseClosed
 
@@ -55,7 +57,7 @@ def confirming(pause: Pause, answer: Answer, first: Vote) -> Answer:
 
 
 def _check_same(pause: Pause, answer: Answer, first: Vote) -> None:
-    who = policy.name_of(first.voter)
+    who = first.name
     if answer.action != first.action:
         label = pause.labels.get(first.action, first.action)
         words = f"{who} voted for “{label}”. Give the same answer, or send it back, or cancel."
@@ -74,7 +76,7 @@ def words(vote: Vote) -> str:
     return f"your vote is recorded: {count} of {policy.quorum(vote.pause)} approvals; the question stays open"
 
 
-def cast(pause: Pause, answer: Answer, *, by: User, seat: User) -> tuple[Vote | None, list[Vote]]:
+def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote | None, list[Vote]]:
     """Write an approval as a vote; give it, and all votes of the question. A refusal is none. Call inside a transaction.
 
     Raises PauseClosed, also where somebody has just claimed it, and policy.NotNow where the vote is a second one or says something else.
@@ -92,7 +94,7 @@ def cast(pause: Pause, answer: Answer, *, by: User, seat: User) -> tuple[Vote | 
     vote = _vote(pause, answer, by=by, seat=seat)
     try:
         vote.save(force_insert=True)
-    except IntegrityError as error:  # vote_one_per_person, vote_one_per_seat
+    except IntegrityError as error:  # vote_one_per_person, vote_one_per_seat, vote_one_per_address
         raise policy.NotNow("already_voted", "This vote was given already; it counts once.") from error
     votes.append(vote)
     if len(votes) < policy.quorum(pause):
@@ -103,15 +105,17 @@ def cast(pause: Pause, answer: Answer, *, by: User, seat: User) -> tuple[Vote | 
     return vote, votes
 
 
-def _vote(pause: Pause, answer: Answer, *, by: User, seat: User) -> Vote:
+def _vote(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> Vote:
     vote = Vote(
         pause=pause,
         action=answer.action,
         feedback=answer.feedback,
         payload=answer.brought,
         edited_content=answer.edited_content or "",
-        voter=by,
-        seat=seat,
+        voter=by if isinstance(by, User) else None,
+        seat=seat if isinstance(seat, User) else None,
+        external=by.address if isinstance(by, Outsider) else "",
+        external_key=by.key if isinstance(by, Outsider) else None,
         voted_at=timezone.now(),
         via=answer.via,
         content_digest=pause.content_digest,

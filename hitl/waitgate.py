@@ -205,6 +205,7 @@ def _answer(decision: Decision) -> dict[str, Any]:
         "payload": decision.payload,
         "feedback": decision.feedback,
         "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
+        "external": decision.external or None,
         "decided_at": decision.decided_at.isoformat(),
         "via": decision.via,
     }

@@ -27,7 +27,7 @@ from runs.agents.approval import RulesRefused
 from runs.coders import NoCoder
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.explaining import CallInvalid, ToolNotFound
-from runs.forks import NothingToFork, ReasonMissing
+from runs.forks import NothingToFork, ReasonMissing, ReviewStands
 from runs.repositories import RepositoryInvalid, RepositoryNotFound
 from runs.services import InputInvalid, OrdersStopped, PauseClosed
 from runs.states import RunEnded
@@ -46,6 +46,7 @@ STATUS: dict[type[Exception], int] = {
     OrdersStopped: 409,
     NoCoder: 409,
     NothingToFork: 409,
+    ReviewStands: 409,
     ReasonMissing: 422,
     DifferentThreads: 409,
     NothingBefore: 409,
@@ -143,6 +144,7 @@ def _extra(error: Exception) -> dict[str, Any]:
             return {
                 "decision": decision.action,
                 "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
+                "external": decision.external or None,
                 "decided_at": decision.decided_at.isoformat(),
             }
         case services.AlreadyAnswered(pause=pause) if pause.closed_at is not None:

@@ -10,7 +10,7 @@ from checkpoints.differences import commit_of
 from checkpoints.models import Checkpoint, CheckpointStatus
 from runs.engine.begin import following
 from runs.models import Run, WorkOrder
-from runs.workflows.sequence import FrozenStep
+from runs.workflows.sequence import FrozenStep, completed
 
 MAX_REASON = 2_000
 LATER = 1_000
@@ -27,6 +27,12 @@ class ReasonMissing(NothingToFork):
     """A fork without a reason that can be kept."""
 
     code = "reason_required"
+
+
+class ReviewStands(NothingToFork):
+    """A run would begin behind a step whose review rules were not kept for what it begins with. Nothing was changed."""
+
+    code = "review_stands"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +79,25 @@ def origin_of(checkpoint: Checkpoint) -> tuple[Run, str]:
     if wrote.parent_id is not None:
         raise NothingToFork("This checkpoint is a child run's. Fork the run that started it, from its own checkpoint.")
     return wrote, following(checkpoint)
+
+
+def check_reviews(steps: Sequence[FrozenStep], next_step: str) -> None:
+    """Raise ReviewStands where a step before `next_step` ("" for the end) has rules on who answers and how, or its child runs' steps have.
+
+    For runs that begin with what a person names (a step, a state, input for the middle): that would else be a way around whoever has to
+    approve (P6). No rule says that one person's word is enough for it, so it holds for everybody: the step itself asks again.
+    """
+    passed = [step for step in steps[: completed(steps, next_step)] if _is_reviewed(step)]
+    if passed:
+        titles = " and ".join(f"“{step['title']}” ({step['name']})" for step in passed)
+        raise ReviewStands(
+            f"{titles} has rules on who approves it, so no run begins behind it with a state, a step or input of one's own. "
+            f"Begin at {passed[0]['name']} or before it, which asks again."
+        )
+
+
+def _is_reviewed(step: FrozenStep) -> bool:
+    return bool(step.get("review")) or any(_is_reviewed(one) for one in step.get("sub_steps", []))
 
 
 def prospect(checkpoint: Checkpoint) -> Prospect:

@@ -363,6 +363,7 @@ class Pause(ids.Shown, models.Model):
     attempts = models.PositiveIntegerField(default=0, help_text="Answers that did not fit required_inputs.")
     refined = SealedTextField(blank=True, help_text="What was wrong with the last of them, in words.")
     calls = SealedJsonField(default=list, help_text="Tool calls that are decided one by one: `runs.workflows.calls`.")
+    outside = SealedJsonField(default=dict, help_text="Who without an account is asked too, and what they see: `runs.workflows.outside`.")
     review = JsonTextField(default=dict, help_text="The step's rules on who answers, by when and how: `runs.workflows.review`.")
     stage = models.PositiveSmallIntegerField(default=0, help_text="How many stages of the escalation have been reached.")
     panel = models.ForeignKey(

@@ -22,7 +22,7 @@ from runs.engine import approvals, commit, damage, ending
 from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
 from runs.engine.interruptions import BEFORE, STOPS
-from runs.forks import NothingToFork, check_reason, origin_of
+from runs.forks import NothingToFork, check_reason, check_reviews, origin_of
 from runs.models import Pause, Repository, Run, Template, WorkOrder
 from runs.states import EXPIRED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
 from runs.tasks import next_turn_on_commit, nudge_on_commit
@@ -256,6 +256,7 @@ def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str,
 
     Raises:
         ReasonMissing: no reason given, or none that can be kept.
+        ReviewStands: the state is another one, and a step before has review rules.
         NothingToFork: no step follows there, another run of the thread is still alive, or the state is no JSON.
         store.CheckpointDamaged: the checkpoint cannot be read.
     """
@@ -278,6 +279,8 @@ def _fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str
     after = before if state is None else dict(state)
     if after.get(calls.DECISIONS, {}) != before.get(calls.DECISIONS, {}):  # F6
         raise NothingToFork(f"{calls.DECISIONS!r} is written by answers to questions about tool calls alone; leave it as it is.")
+    if after != before:
+        check_reviews(wrote.definition.steps, next_step)
     start = Start(state=after, next_step=next_step, parent=checkpoint, before=before)
     stops = {"interrupt_before": wrote.interrupt_before, "interrupt_after": wrote.interrupt_after}
     run = begin(checkpoint.thread, wrote.definition, wrote.work_order, start, forked_from=checkpoint, reason=reason, started_by=by, **stops)

@@ -17,6 +17,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, Thread, WhenBusy
 from runs import conversation, definitions
 from runs.engine.begin import Start, begin, following
 from runs.engine.facts import line, unkept
+from runs.forks import check_reviews
 from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, RETRIED, InputInvalid, check_input, check_words, take_up
 from runs.states import CANCELLED, FAILED, LIVE
@@ -77,6 +78,11 @@ class Turn:
         """It says itself what it goes on from, so it answers no question and waits for nobody."""
         return self.manual or bool(self.replaces)
 
+    @property
+    def steers(self) -> bool:
+        """Whether more than a checkpoint as it stands is named: a step, a state, or input for the middle of a run."""
+        return self.manual and bool(self.state is not None or self.resume_from or self.input)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
@@ -114,6 +120,7 @@ def invoke(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
         ThreadBusy: a run is alive; with its question open, that is to be answered first.
         NothingToResume: no input, and nothing that a run could go on with.
         InputInvalid, definitions.TemplateNotFound: what was given cannot be used.
+        ReviewStands: the caller names a place behind a step that has review rules.
         store.CheckpointDamaged, reducers.MergeFailed: the state cannot be loaded or merged; never a silent fresh start (C24).
     """
     try:
@@ -132,6 +139,8 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     definition = _definition(turn, place)
     _check_stops(definition, turn)
     start = plan(turn, place, definition, _checkpoint(turn, place, thread_id), now=timezone.now())
+    if turn.steers:
+        check_reviews(definition.steps, start.next_step)
     thread = Thread.objects.get(pk=thread_id)
     run = begin(
         thread,

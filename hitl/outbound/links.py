@@ -11,6 +11,8 @@ import datetime as dt
 import hashlib
 import hmac
 import re
+import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -20,12 +22,16 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.formats import date_format
 
+from checkpoints.fields import demand
+from hitl import outside
 from hitl.models import Decision
 from hitl.outbound_models import Delivery, Link
+from hitl.outsiders import Outsider
 from runs.models import Pause
 from runs.states import PauseStatus
 from runs.workflows.sequence import REVISE
 
+STAYS_HERE = frozenset(f"django.core.mail.backends.{name}.EmailBackend" for name in ("console", "filebased", "locmem", "dummy"))
 TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 """256 bits in URL-safe base64: nobody guesses one, so guesses are not counted."""
 
@@ -48,12 +54,29 @@ def url_of(delivery: Delivery) -> str:
             "revision": delivery.pause.revision,
             "recipient": delivery.recipient,
             "contact": delivery.contact,
-            "purpose": Link.Purpose.ANSWER if may_answer(delivery.pause) and delivery.recipient else Link.Purpose.REVIEW,
+            "purpose": _purpose(delivery.pause, delivery),
             "made_at": now,
             "expires_at": now + dt.timedelta(days=settings.WAYSTATION_LINK_DAYS),
         },
     )
     return absolute(reverse("hitl:link", args=[token]))
+
+
+def unsent(deliveries: Iterable[Delivery], *, by: User) -> dict[uuid.UUID, str]:
+    """The links that went outside, by message, for a superuser where mail leaves this machine by no way: to try a demo as its supplier.
+
+    Whoever holds such a link answers as somebody else, so nobody but who may do anything here is shown one, and nowhere real.
+    """
+    if not by.is_superuser or settings.EMAIL_BACKEND not in STAYS_HERE:
+        return {}
+    outward = {one.pk: one for one in deliveries if one.contact}
+    made = Link.objects.filter(delivery__in=list(outward), purpose=Link.Purpose.ANSWER, used_at=None, pause__status=PauseStatus.OPEN)
+    return {link.delivery_id: absolute(reverse("hitl:link", args=[_token(outward[link.delivery_id])])) for link in made}
+
+
+def _purpose(pause: Pause, delivery: Delivery) -> Link.Purpose:
+    answers = may_answer(pause) if delivery.recipient else outside.may_answer(pause, delivery.contact)
+    return Link.Purpose.ANSWER if answers else Link.Purpose.REVIEW
 
 
 def may_answer(pause: Pause) -> bool:
@@ -96,19 +119,36 @@ class Standing:
 
 def standing(link: Link, *, visitor: User | None, now: dt.datetime) -> Standing | None:
     """What is to be said instead of the question; None while the link is good."""
-    if link.recipient_id is not None and visitor is not None and visitor.pk != link.recipient_id:
-        words = "It was sent to somebody else. You are logged in as {}: what waits for you is in your inbox."
-        return Standing(403, "This link is not yours", words.format(visitor.get_full_name() or visitor.get_username()))
-    if link.recipient_id is not None and not link.recipient.is_active:  # type: ignore[union-attr]
+    if visitor is not None and (link.recipient or outsider_of(link)) and visitor != link.recipient:
+        return _somebody_elses(link, visitor)
+    if link.recipient is not None and not link.recipient.is_active:
         return Standing(403, "This link is not valid any more", "The account that it was sent to is switched off.")
     if link.pause.status != PauseStatus.OPEN or link.used_at is not None:
         return _closed(link)
     if link.revision != link.pause.revision:
-        return _changed(link.pause)
+        return _changed(link, link.pause)
     if link.expires_at <= now:
         at = date_format(timezone.localtime(link.expires_at), "j M Y, H:i")
-        return Standing(410, "This link has expired", f"It was good until {at}. The question is still open: log in to answer it.")
+        more = "The question is still open: log in to answer it." if link.recipient else "Ask who sent it for a new one."
+        return Standing(410, "This link has expired", f"It was good until {at}. {more}")
     return None
+
+
+def outsider_of(link: Link) -> Outsider | None:
+    """Whom a link to an address outside speaks for; None where it is an account's, or for looking only."""
+    outside_link = link.recipient_id is None and link.contact and link.purpose == Link.Purpose.ANSWER
+    return Outsider(str(demand(link.contact)).lower()) if outside_link else None
+
+
+def _somebody_elses(link: Link, visitor: User) -> Standing:
+    name = visitor.get_full_name() or visitor.get_username()
+    if link.recipient is None:
+        words = (
+            f"It was sent to somebody without an account, and you are logged in as {name}. Open it in a private window to see their page."
+        )
+        return Standing(403, "This link is not yours", words)
+    words = f"It was sent to somebody else. You are logged in as {name}: what waits for you is in your inbox."
+    return Standing(403, "This link is not yours", words)
 
 
 def _closed(link: Link) -> Standing:
@@ -116,15 +156,35 @@ def _closed(link: Link) -> Standing:
     decision = Decision.objects.answer_to(pause)
     newer = Pause.objects.open().filter(run__thread=pause.run.thread_id, step=pause.step, revision__gt=pause.revision).first()
     if decision is not None and decision.action == REVISE and newer is not None:
-        return _changed(newer)
+        return _changed(link, newer)
+    status = 410 if link.used_at is not None else 409
+    if link.recipient is None:
+        return Standing(status if decision or link.used_at else 410, "This was answered already", told_outside(link, decision))
+    if decision is None and link.used_at is not None and pause.status == PauseStatus.OPEN:
+        return Standing(410, "This was answered already", "Your answer was recorded; others are still missing. The link is used up.")
     if decision is None:
         words = f"The question is closed ({pause.get_status_display().lower()}), so there is nothing to answer."
         return Standing(410, "This question is closed", words)
-    status = 410 if link.used_at is not None else 409
     return Standing(status, "This was answered already", f"{outcome(decision)} Nothing was changed by opening this page.")
 
 
-def _changed(newer: Pause) -> Standing:
+def told_outside(link: Link, decision: Decision | None) -> str:
+    """What somebody outside is told who comes too late: when, and whether it was they themselves; not who of the house, nor what."""
+    outsider = outsider_of(link)
+    if outsider is not None and (link.used_at is not None or (decision is not None and decision.external == outsider.address)):
+        used = link.used_at or (decision.decided_at if decision else None)
+        when = f" on {date_format(timezone.localtime(used), 'j M Y, H:i')}" if used else ""
+        return f"Your answer was recorded{when}, and this link is used up. There is nothing left for you to do."
+    if decision is None:
+        return "The question is closed. There is nothing left for you to do, and nothing was recorded."
+    at = date_format(timezone.localtime(decision.decided_at), "j M Y, H:i")
+    return f"Somebody else answered first, on {at}. Nothing was recorded, and there is nothing left for you to do."
+
+
+def _changed(link: Link, newer: Pause) -> Standing:
+    if link.recipient is None:
+        words = "The question has changed since this link was sent. A newer mail has the link to what is asked now."
+        return Standing(409, "The content has changed", words)
     words = f"It was sent back for revision since, and is at revision {newer.revision} by now. Look at the new content before you answer."
     return Standing(409, "The content has changed", words, newer)
 

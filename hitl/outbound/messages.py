@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from checkpoints import sealing
 from checkpoints.fields import demand
-from hitl import policy, waitgate
+from hitl import outside, policy, waitgate
 from hitl.models import Decision
 from hitl.outbound import links
 from hitl.outbound_models import ASKING, Channel, Delivery, Occasion
@@ -59,6 +59,8 @@ def of(delivery: Delivery) -> Message:
         return Message(
             "Waystation: a test", "This is a test", "It works: questions that wait for you will arrive here.", "", "", [], None, url, False
         )
+    if delivery.contact and (outside.may_answer(pause, delivery.contact) or delivery.occasion not in ASKING):
+        return _to_outside(pause, delivery)
     hidden = sealing.in_use()
     question = "A question waits for you" if hidden else str(demand(pause.question))
     if delivery.words and not hidden:
@@ -76,6 +78,24 @@ def of(delivery: Delivery) -> Message:
         due=pause.deadline_at if asking else None,
         url=url,
         link_answers=links.may_answer(pause) and own(delivery) and delivery.recipient is not None,
+    )
+
+
+def _to_outside(pause: Pause, delivery: Delivery) -> Message:
+    """What somebody without an account is told: what the question has for them, nothing of the order, of others or of what these said."""
+    asking, hidden = delivery.occasion in ASKING, sealing.in_use()
+    shown = outside.shown(pause)
+    question = "A question waits for you" if hidden else str(demand(shown.question))
+    return Message(
+        subject=" ".join(f"{EARLIER[Occasion(delivery.occasion)]}{question}".split())[:200],
+        question=question,
+        about="",
+        outcome=_what_was_wrong(delivery, pause) if asking else "This was settled meanwhile: there is nothing left for you to do.",
+        content="" if hidden or not asking else _cut(str(demand(shown.content))),
+        others=[],
+        due=pause.deadline_at if asking else None,
+        url=links.url_of(delivery) if asking else "",
+        link_answers=asking,
     )
 
 
@@ -143,6 +163,7 @@ def _decided(pause: Pause, *, whole: bool) -> dict[str, Any] | None:
         "decision_id": decision.shown_id,
         "decision": decision.action,
         "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
+        "external": demand(decision.external) or None,
         "on_behalf_of": decision.on_behalf_of.get_username() if decision.on_behalf_of else None,
         "decided_at": decision.decided_at.isoformat(),
         "revision": decision.revision,
@@ -153,6 +174,10 @@ def _decided(pause: Pause, *, whole: bool) -> dict[str, Any] | None:
 def _shortened(content: str, pause: Pause, delivery: Delivery) -> str:
     if delivery.contact and not links.may_answer(pause):
         return ""  # somebody without an account gets the question, not what others review
+    return _cut(content)
+
+
+def _cut(content: str) -> str:
     return content if len(content) <= CONTENT else content[:CONTENT] + "\n\n… (more on the page)"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import uuid
 from collections.abc import Iterable, Iterator
@@ -12,9 +11,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from hitl import policy
+from checkpoints.fields import demand
+from hitl import outside, outsiders, policy
 from hitl.models import Decision
 from hitl.outbound_models import ASKING, Channel, Delivery, DeliveryStatus, Endpoint, EndpointQuerySet, Occasion
+from hitl.policy import Actor
 from runs.models import Pause
 from runs.states import PauseStatus
 
@@ -48,13 +49,27 @@ def plan(pause: Pause, occasion: str, *, to: Iterable[User] | None = None, mark:
     return _write(rows)
 
 
+def plan_outside(pause: Pause, occasion: str, *, mark: str = "") -> int:
+    """`plan` for those without an account to whom the question is put (`Pause.outside`), and who have not voted."""
+    voted = set(pause.votes.filter(external_key__isnull=False).values_list("external_key", flat=True))
+    to = [address for address in outside.asked(pause) if outsiders.key_of(address) not in voted]
+    return _write([_row(pause, occasion, mark, "", **_outside(address)) for address in to])
+
+
 def write_to(pause: Pause, occasion: str, address: str, *, mark: str = "", words: str = "") -> int:
     """`plan` for somebody who has no account here."""
-    place = {"channel": Channel.EMAIL, "place": "mail:" + hashlib.sha256(address.lower().encode()).hexdigest()[:40], "contact": address}
-    return _write([_row(pause, occasion, mark, words, **place)])
+    return _write([_row(pause, occasion, mark, words, **_outside(address))])
 
 
-def plan_refined(pause: Pause, *, by: User) -> None:
+def _outside(address: str) -> dict[str, Any]:
+    return {"channel": Channel.EMAIL, "place": place_outside(address), "contact": address}
+
+
+def place_outside(address: str) -> str:
+    return f"mail:{outsiders.key_of(address)}"
+
+
+def plan_refined(pause: Pause, *, by: Actor) -> None:
     """Tell those who were asked that an answer did not fit, and why; not who gave it. Call inside the transaction that counted it."""
     if pause.attempts > REFINED_AT_MOST:
         return
@@ -63,7 +78,7 @@ def plan_refined(pause: Pause, *, by: User) -> None:
     )
     rows = {
         one.place: _row(pause, Occasion.REFINED, str(pause.attempts), "", contact=one.contact, **_same(one))
-        for one in asked.exclude(recipient=by)
+        for one in (asked.exclude(recipient=by) if isinstance(by, User) else asked.exclude(place=place_outside(by.address)))
     }
     _write(rows.values())
 
@@ -86,6 +101,7 @@ def _announce(pause_id: uuid.UUID) -> None:
         return  # another round was first, or it was closed just now: the next round sees that
     if pause.status == PauseStatus.OPEN:
         plan(pause, Occasion.ASKED)
+        plan_outside(pause, Occasion.ASKED)
     else:
         _tell_the_end(pause)
 
@@ -97,9 +113,10 @@ def _tell_the_end(pause: Pause) -> None:
     occasion = ENDS[PauseStatus(pause.status)]
     decision = Decision.objects.answer_to(pause)
     by = None if decision is None else decision.decided_by_id
+    from_outside = place_outside(demand(decision.external)) if decision is not None and decision.external else ""
     rows: dict[str, Delivery] = {}
     for told in asking.filter(status__in=[DeliveryStatus.SENT, DeliveryStatus.SENDING]).select_related("endpoint").order_by("id"):
-        knows = told.recipient_id is not None and told.recipient_id == by
+        knows = told.place == from_outside or (told.recipient_id is not None and told.recipient_id == by)
         if not knows and (told.endpoint is None or (told.endpoint.enabled and told.endpoint.hears(occasion))):
             rows[told.place] = _row(pause, occasion, "", "", contact=told.contact, **_same(told))
     for endpoint in _listening(pause, []).filter(channel=Channel.WEBHOOK):

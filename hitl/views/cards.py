@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from hitl import policy, word_diff
+from hitl import outside, policy, word_diff
 from hitl.models import Vote
 from hitl.policy import Standing
 from runs.models import Pause
@@ -52,11 +52,23 @@ class Card:
     @property
     def shown(self) -> bool:
         """Whether there is more to say than that whoever sees it answers."""
-        return self.pause.panel_id is not None or bool(self.on_behalf_of) or self.may_claim or self.holds or self.holder is not None
+        return (
+            self.pause.panel_id is not None
+            or bool(self.outside)
+            or bool(self.on_behalf_of)
+            or self.may_claim
+            or self.holds
+            or self.holder is not None
+        )
 
     @property
     def who(self) -> str:
         return self.standing.who
+
+    @cached_property
+    def outside(self) -> list[str]:
+        """Addresses of people without an account who may answer too."""
+        return outside.asked(self.pause)
 
     @property
     def quorum(self) -> int:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from checkpoints import sealing, store
-from hitl import policy, services, sight
+from hitl import outside, policy, services, sight
 from hitl.calls_form import form_of
 from hitl.forms import DecisionForm
 from hitl.models import Via
@@ -24,6 +24,15 @@ from runs.workflows.sequence import CANCEL
 UNKNOWN = links.Standing(
     404, "This link leads nowhere", "It may have been cut off on its way here: copy all of it, or look into your inbox."
 )
+NOT_YOURS_ANY_MORE = links.Standing(
+    403, "You may not answer this any more", "Who may answer this question has changed since the link was sent, so nothing was decided."
+)
+WORDS_OUTSIDE = {
+    "claimed": "Somebody else is at this question at the moment. Try again in some minutes; the link stays good.",
+    "vote_differs": "Somebody else answered it otherwise before you, so yours does not fit. Nothing was recorded.",
+    "revision_mismatch": "The question has changed since this link was sent. A newer mail has the link to what is asked now.",
+}
+"""By the code of a refusal: instead of its own words, which are for people of the house."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -34,11 +43,14 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
         return _ended(request, UNKNOWN)
     visitor = request.user if isinstance(request.user, User) and request.user.is_authenticated else None
     ended = links.standing(found, visitor=visitor, now=timezone.now())
+    outsider = links.outsider_of(found)
+    if ended is None and outsider is not None and not outside.may_answer(found.pause, outsider.address):
+        ended = NOT_YOURS_ANY_MORE
     if ended is not None:
         return _ended(request, ended, found)
     if visitor is not None and request.method != "POST" and _sees(visitor, found.pause):
         return _sealed(redirect(place_of(found.pause)), form=False)
-    if found.purpose != Link.Purpose.ANSWER or not links.may_answer(found.pause):
+    if outsider is None and (found.purpose != Link.Purpose.ANSWER or not links.may_answer(found.pause)):
         if request.method == "POST":
             return _ended(request, links.Standing(403, "Log in to answer", "This question is answered by people who are logged in."), found)
         asked = "A question waits for you" if sealing.in_use() else found.pause.question
@@ -50,6 +62,8 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
 def _answer(request: HttpRequest, found: Link) -> HttpResponse:
     """Take an answer as its recipient's. A box has to be ticked: a scanner that presses buttons ticks none."""
     pause, form = found.pause, DecisionForm(request.POST)
+    by: policy.Actor | None = found.recipient or links.outsider_of(found)
+    assert by is not None  # only such links are for answers
     inputs = form_of(pause, request.POST)
     if "change" in request.POST:
         return _form(request, found, 200, inputs=inputs)
@@ -58,12 +72,11 @@ def _answer(request: HttpRequest, found: Link) -> HttpResponse:
     if request.POST.get("me") != "yes":
         return _form(request, found, 422, form=form, inputs=inputs, problem="Nothing was decided: say that it is you, by ticking the box.")
     action = form.cleaned_data["action"]
-    assert found.recipient is not None  # only such links are for answers
     try:
         services.decide(
             pause.pk,
             action=action,
-            by=found.recipient,
+            by=by,
             via=Via.LINK,
             feedback=form.cleaned_data["feedback"],
             revision=found.revision,
@@ -71,17 +84,23 @@ def _answer(request: HttpRequest, found: Link) -> HttpResponse:
         )
     except services.AnswerInvalid as error:
         return _form(request, found, 422, form=form, inputs=inputs, problem=str(error), errors=error.errors)
-    except (services.AlreadyAnswered, services.RevisionMismatch, store.CheckpointDamaged) as error:
-        return _ended(request, links.Standing(409, "Your answer was not recorded", str(error)), found)
-    except policy.Refused as error:
+    except (services.AlreadyAnswered, services.RevisionMismatch, store.CheckpointDamaged, policy.Refused) as error:
         status = 403 if isinstance(error, policy.NotAllowed) else 409
-        return _ended(request, links.Standing(status, "Your answer was not recorded", str(error)), found)
+        return _ended(request, links.Standing(status, "Your answer was not recorded", _why_not(error, found, by)), found)
     except services.NotFound:
-        words = "Who may answer this question has changed since the link was sent, so nothing was decided."
-        return _ended(request, links.Standing(403, "You may not answer this any more", words), found)
+        return _ended(request, NOT_YOURS_ANY_MORE, found)
     links.use(found)
     said = f"“{links.label_of(pause, action)}” was recorded as your answer. You may close this page; the link is used up."
     return _ended(request, links.Standing(200, "Thank you", said), found)
+
+
+def _why_not(error: Exception, found: Link, by: policy.Actor) -> str:
+    """What is said to who was refused; people of the house are not named to somebody outside."""
+    if isinstance(by, User):
+        return str(error)
+    if isinstance(error, services.AlreadyAnswered):
+        return links.told_outside(found, error.decision)
+    return WORDS_OUTSIDE.get(getattr(error, "code", ""), str(error))
 
 
 def _form(
@@ -93,21 +112,25 @@ def _form(
         inputs.add_errors(
             {name.removeprefix("input").removeprefix("."): texts for name, texts in errors.items() if name.startswith("input")}
         )
-    ways = [(name, links.label_of(pause, name)) for name in pause.ways if name != "revise" or pause.may_revise]
-    context = {
-        "link": found,
-        "pause": pause,
-        "place": place_of(pause),
-        "asked": pause.question,
-        "inputs": inputs,
-        "ways": ways,
-        "problem": problem,
-    }
-    return _sealed(render(request, "hitl/link.html", {**context, **shown}, status=status), form=True)
+    context = {"pause": pause, "inputs": inputs, "problem": problem, **shown}
+    outsider = links.outsider_of(found)
+    if outsider is not None:
+        told = outside.shown(pause)
+        context |= {"asked": told.question, "content": told.content, "ways": _named(pause, told.ways), "revises": "revise" in told.ways}
+        context |= {"address": outsider.address}
+        return _sealed(render(request, "hitl/link_outside.html", context, status=status), form=True)
+    ways = [name for name in pause.ways if name != "revise" or pause.may_revise]
+    context |= {"link": found, "place": place_of(pause), "asked": pause.question, "ways": _named(pause, ways)}
+    return _sealed(render(request, "hitl/link.html", context, status=status), form=True)
+
+
+def _named(pause: Pause, ways: list[str]) -> list[tuple[str, str]]:
+    return [(name, links.label_of(pause, name)) for name in ways]
 
 
 def _ended(request: HttpRequest, ended: links.Standing, found: Link | None = None) -> HttpResponse:
-    place = place_of(ended.newer or found.pause) if found is not None else ""
+    """`found` gives the way to the question, for who has an account."""
+    place = place_of(ended.newer or found.pause) if found is not None and links.outsider_of(found) is None else ""
     context = {"ended": ended, "place": place if ended.status != 403 or found is None else ""}
     return _sealed(render(request, "hitl/link_ended.html", context, status=ended.status), form=False)
 

@@ -14,7 +14,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints import ids
-from hitl.outbound import endpoints, sending
+from hitl.outbound import endpoints, links, sending
 from hitl.outbound_models import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
 from hitl.views.common import person
 
@@ -36,8 +36,12 @@ def deliveries(request: HttpRequest) -> HttpResponse:
             raise Http404(str(error)) from error
     rows = list(found[: PAGE + 1])
     next_before = rows[PAGE - 1].shown_id if len(rows) > PAGE else ""
+    unsent = links.unsent(rows[:PAGE], by=person(request))
     context = {"deliveries": rows[:PAGE], "status": status, "statuses": DeliveryStatus.choices, "next_before": next_before}
-    return render(request, "hitl/deliveries.html", context)
+    response = render(request, "hitl/deliveries.html", {**context, "unsent": unsent})
+    if unsent:
+        response["Cache-Control"] = "no-store"  # each is as good as a password
+    return response
 
 
 @require_POST

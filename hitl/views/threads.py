@@ -30,6 +30,7 @@ from runs import queued
 from runs import threads as turns
 from runs.coders import NoCoder
 from runs.definitions import TemplateNotFound
+from runs.forks import ReviewStands
 from runs.models import Pause, Run, Template
 from runs.services import RETRIED, InputInvalid, PauseClosed
 from runs.states import LIVE, RunEnded
@@ -66,6 +67,7 @@ REFUSED: dict[type[Exception], int] = {
     queued.TurnRefused: 409,
     services.NotFound: 404,
     NothingToResume: 409,
+    ReviewStands: 409,
     RunEnded: 409,
     store.CheckpointDamaged: 409,
     policy.NotAllowed: 403,

@@ -17,7 +17,7 @@ from runs.engine.context import Held, loop_num
 from runs.engine.facts import CARRIED, MIDWAY, Facts, created, line
 from runs.engine.interruptions import SUSPENDED
 from runs.models import Pause, Run
-from runs.workflows import calls, review, schemas, sequence
+from runs.workflows import calls, outside, review, schemas, sequence
 from runs.workflows.base import Ask, Commit, Report
 
 OUTPUTS = ("git_commit_count", "github_pull_request_url", "input_tokens", "output_tokens", "cost")
@@ -160,7 +160,9 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint, opening: dict[str
     asked = schemas.check_inputs(inputs) if inputs else {}
     material = checkpoint.metadata.get(approvals.MATERIAL)
     read = [shown["content"], shown["patch"]] if material is None else [{"material": material}]
+    high = opening["review"].get("risk") == "high" or any(call["risk"] == "high" for call in wanted)
     return Pause(
+        outside=outside.asked(outcome.outside, opening["review"], outcome.ways, high_risk=high),
         run=held.run,
         checkpoint=checkpoint,
         step=held.at,

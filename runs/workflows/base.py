@@ -92,6 +92,24 @@ class Go:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Outside:
+    """People without an account who are asked too, by mail: whoever holds the link that is sent to an address answers under it.
+
+    They see what stands here and the form of `required_inputs`, nothing else of the question, the run or its reviewers. A question whose
+    rules or calls are of high risk is put to nobody outside.
+    """
+
+    to: Sequence[str]
+    """Mail addresses."""
+    question: str = ""
+    """In words for them; "" the question's own."""
+    content: str = ""
+    """Markdown, for them."""
+    ways: Sequence[str] = ()
+    """The answers that they may give; empty for all. Never cancel."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ask:
     """Pause until somebody answers. `ways` maps each answer's name to the step it leads to ("" ends the run).
 
@@ -124,6 +142,7 @@ class Ask:
     midway: bool = False
     """Asked in the middle of an execution, which goes on with the answer: under the same key and number, where a way leads back to the
     step. So what `Context.once` recorded before the question holds after it."""
+    outside: Outside | None = None
     commit: Commit | None = None
 
 

@@ -30,6 +30,7 @@ from runs.workflows.booking_questions import (
     ask_supplier_about_lines,
     ask_supplier_for_terms,
     part_of,
+    put_outside,
 )
 from runs.workflows.booking_state import (
     Asked,
@@ -45,6 +46,7 @@ from runs.workflows.invoice_file import read_invoice
 from runs.workflows.invoice_model import NotAnInvoice, dump
 from runs.workflows.invoice_reading import InvoiceUnreadable
 from runs.workflows.invoice_rules import check
+from runs.workflows.outside import ADDRESS, is_address
 from runs.workflows.tidy_plan import count
 
 INPUT_SCHEMA: dict[str, Any] = {
@@ -53,10 +55,18 @@ INPUT_SCHEMA: dict[str, Any] = {
     "title": "Book an invoice",
     "additionalProperties": False,
     "required": ["invoice"],
+    "x-order": ["invoice", "supplier_mail"],
     "properties": {
         "invoice": schema_of(
             "Invoice", "An EN 16931 e-invoice: XRechnung or other UBL or CII XML, or a ZUGFeRD / Factur-X PDF. Up to 5 MB."
         ),
+        "supplier_mail": {
+            "type": "string",
+            "pattern": f"^{ADDRESS}$",
+            "maxLength": 200,
+            "title": "Mail address of the supplier",
+            "description": "Where the supplier is asked for what is missing. Empty: the address in the invoice (BT-43).",
+        },
     },
 }
 
@@ -132,11 +142,13 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
         return Done(update={"outcome": outcome_of(now)})
     if case.missing:
         again = bool(now.get("supplied"))
-        return _asking(ask_supplier_for_terms(case, case.missing, again=again, way=context.step), SUPPLIER, [], now, context)
+        question = ask_supplier_for_terms(case, case.missing, again=again, way=context.step)
+        return _asking(put_outside(question, _mail_of(case, context)), SUPPLIER, [], now, context)
     ready = [name for name in left if name not in held or "answer" in held[name] or name in cleared]
     if not ready:
         waiting = {name: held[name] for name in left[:MAX_ASKED]}
-        return _asking(ask_supplier_about_lines(case, waiting, way=context.step), SUPPLIER, list(waiting), now, context)
+        question = ask_supplier_about_lines(case, waiting, way=context.step)
+        return _asking(put_outside(question, _mail_of(case, context)), SUPPLIER, list(waiting), now, context)
     open_doubts = doubts(case, books)
     confidence = case.confidence(ready, assigned)
     wanted = [name for name in ready if not case.key_of(name, assigned) or (name not in cleared and name in held)]
@@ -157,6 +169,12 @@ def _asking(question: Ask, reason: str, ids: Sequence[str], now: BookingState, c
     note = {"asked": Asked(reason=reason, positions=list(ids), inputs=inputs), "decided": {context.step: ""}}
     report = replace(question.report, material=_material(now))
     return replace(question, report=report, update={**dict.fromkeys(inputs), **note})
+
+
+def _mail_of(case: Case, context: Context) -> str:
+    """Where the supplier is asked: as the order says, else as the invoice does; "" where neither names an address."""
+    named = context.order.input.get("supplier_mail") or (case.invoice.seller.email or "").strip()
+    return str(named) if is_address(named) else ""
 
 
 def _material(now: BookingState) -> dict[str, Any]:

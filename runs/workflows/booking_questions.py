@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, TypedDict
 
-from runs.workflows.base import Ask, Report
+from runs.workflows.base import Ask, Outside, Report
 from runs.workflows.booking_books import Books
 from runs.workflows.booking_case import Case, Doubt, reasons
 from runs.workflows.booking_match import Position
@@ -80,9 +81,29 @@ def ask_supplier_for_terms(case: Case, missing: Sequence[Finding], *, again: boo
     first = "What came does not settle it yet. " if again else ""
     content = f"# {about(case)}\n\n{first}It cannot be booked until the supplier has told:\n\n{listed}\n\n{_letter(case, missing)}"
     report = Report(content=content, facts=facts(case), effects=["Checks the invoice again with these values; its file is not read again."])
-    return _ask(
+    words = f"{first}{_wish(case)}:\n\n{listed}\n\nPlease send it here, or send a corrected invoice."
+    outside = Outside(to=[], question=f"Missing on your {_short(case)}: {_named(terms)}", content=words)
+    asked = _ask(
         SUPPLIER, f"Missing from the supplier: {_named(terms)}", report, way, required=_schema(properties, terms), send="Send the data"
     )
+    return replace(asked, outside=outside)
+
+
+def put_outside(question: Ask, mail: str) -> Ask:
+    """The question, put to the supplier too where there is an address; who holds its link sends the data, and cannot reject the invoice."""
+    if not mail or question.outside is None:
+        return replace(question, outside=None)
+    report = replace(question.report, facts={**question.report.facts, "Asked by mail": mail})
+    return replace(question, report=report, outside=replace(question.outside, to=[mail], ways=["approve"]))
+
+
+def _short(case: Case) -> str:
+    return f"{'credit note' if case.invoice.is_credit_note else 'invoice'} {plain(case.invoice.number or '(no number)', 60)}"
+
+
+def _wish(case: Case) -> str:
+    issued = f" of {cell(case.invoice.issued)}" if case.invoice.issued else ""
+    return f"We cannot book your {cell(_short(case))}{issued} yet"
 
 
 def _named(terms: Sequence[str]) -> str:
@@ -132,9 +153,16 @@ def ask_supplier_about_lines(case: Case, held: Mapping[str, Held], *, way: str) 
     )
     report = Report(content=content, facts=facts(case), effects=["A bookkeeper decides about these lines with what is said here."])
     required = _schema({"lines": lines}, ["lines"])
-    return _ask(
+    table = "| Line | What | Net | Why we ask |\n|---|---|---|---|\n" + "\n".join(listed)
+    outside = Outside(
+        to=[],
+        question=f"A question about {count(len(held), 'line')} of your {_short(case)}",
+        content=f"{_wish(case)} in full. Please say what holds of {'this line' if len(held) == 1 else 'these lines'}.\n\n{table}",
+    )
+    asked = _ask(
         SUPPLIER, f"Question to the supplier about {count(len(held), 'line')}", report, way, required=required, send="Send the answer"
     )
+    return replace(asked, outside=outside)
 
 
 class Decide(TypedDict):

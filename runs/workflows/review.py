@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict
 
 from jsonschema import Draft202012Validator
 
-from runs.workflows import timetable
+from runs.workflows import outside, timetable
 from runs.workflows.calendars import Calendar, CalendarInvalid, DurationInvalid
 
 OUTCOMES = ("expire", "cancel", "escalate", "approve")
@@ -57,6 +57,8 @@ class Review(TypedDict, total=False):
     """`high` is never answered in bulk nor from a link without a login."""
     link_answers: bool
     """Whether a low-risk question may be answered from its link without a login."""
+    external: list[str]
+    """Mail addresses of people without an account who are asked too, each by a link of their own: `runs.workflows.outside`."""
     edits: bool
     """Whether the answer may bring an edited text of the content."""
     deadline: Deadline
@@ -79,6 +81,7 @@ SCHEMA: dict[str, Any] = {
         "reason_required": {"type": "array", "items": {"type": "string", "maxLength": 64}, "maxItems": 20},
         "risk": {"enum": list(RISKS)},
         "link_answers": {"type": "boolean"},
+        "external": {"type": "array", "items": {"type": "string", "maxLength": outside.LONGEST}, "maxItems": outside.MOST},
         "edits": {"type": "boolean"},
         "deadline": {
             "type": "object",
@@ -132,7 +135,16 @@ def check(given: Any, calendars: Mapping[str, Calendar]) -> Review:
         raise ReviewInvalid("deadline.outcome", "A question of high risk is never approved because nobody answered.")
     if review.get("link_answers") and review.get("risk") != "low":
         raise ReviewInvalid("link_answers", "Only a question of low risk may be answered from a link without a login.")
+    _check_external(review)
     return review
+
+
+def _check_external(review: Review) -> None:
+    named = review.get("external", [])
+    if wrong := [one for one in named if not outside.is_address(one)]:
+        raise ReviewInvalid("external", f"{wrong[0]!r} is no mail address.")
+    if named and review.get("risk") == "high":
+        raise ReviewInvalid("external", "A question of high risk is put to nobody without an account.")
 
 
 def _check_times(review: Review, calendars: Mapping[str, Calendar]) -> None:

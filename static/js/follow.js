@@ -3,6 +3,7 @@
 import * as card from "./card.js";
 import * as chat from "./chat.js";
 import { announce, setState } from "./page.js";
+import * as presence from "./presence.js";
 import { openStream } from "./run-stream.js";
 import { tell } from "./time.js";
 
@@ -30,6 +31,7 @@ function show(fresh) {
     if (atEnd) scroller.scrollTop = scroller.scrollHeight;
     card.mount(next);
     if (isCard) {
+      presence.stir();
       const heading = next.querySelector("h2");
       if (!heading) continue;
       announce([next.querySelector("[data-whose]"), heading].map((part) => part?.textContent.trim() ?? "").join(" ").trim());
@@ -128,10 +130,13 @@ function end() {
   setState("ended");
 }
 
+const csrf = () => document.querySelector("[name=csrfmiddlewaretoken]")?.value ?? "";
+
 function start() {
   if (root.dataset.terminal === "true") return;
   const { thread, seq } = root.dataset;
-  stream = openStream({ thread, after: Number(seq), resume: { maxAttempts: Infinity }, onEvent, onState });
+  stream = openStream({ thread, after: Number(seq), resume: { maxAttempts: Infinity }, onEvent, onState, csrf, onPresence: presence.stir });
+  presence.start(stream);
 }
 
 /** After an answer: show the page that the server sent, with its problem if there is one. False if it sent no such page. */

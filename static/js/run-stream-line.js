@@ -227,8 +227,8 @@ export class Line {
   }
 
   /** Over the socket where it is open, else by a request. */
-  say(message, path, body) {
-    return this.#socket?.readyState === WebSocket.OPEN ? this.#saySocket(message) : this.#sayRequest(path, body);
+  say(message, path, body, { repeats = false } = {}) {
+    return this.#socket?.readyState === WebSocket.OPEN ? this.#saySocket(message) : this.#sayRequest(path, body, repeats);
   }
 
   #saySocket(message) {
@@ -254,9 +254,10 @@ export class Line {
     this.#said.clear();
   }
 
-  async #sayRequest(path, body) {
+  /** `repeats`: the same again is no repetition of it, so it gets no key. */
+  async #sayRequest(path, body, repeats) {
     const csrf = this.source.csrf?.();
-    const headers = { "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID(), ...this.#credentials(), ...(csrf ? { "X-CSRFToken": csrf } : {}) };
+    const headers = { "Content-Type": "application/json", ...(repeats ? {} : { "Idempotency-Key": crypto.randomUUID() }), ...this.#credentials(), ...(csrf ? { "X-CSRFToken": csrf } : {}) };
     const url = new URL(path, this.source.socket());
     let response;
     try {

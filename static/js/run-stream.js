@@ -23,6 +23,7 @@
  * @property {Resume} [resume]
  * @property {Record<string, (event: LiveEvent) => void>} [on] Callbacks by kind.
  * @property {(event: LiveEvent) => void} [onEvent] Called for every event.
+ * @property {() => void} [onPresence] Other people look at the question, or no longer: ask `present` who.
  * @property {(state: State) => void} [onState]
  * @property {(problem: Problem) => void} [onClosed] Why there will be no more: refused, or given up.
  * @property {Storage | null} [storage] Where the latest checkpoint is remembered; `localStorage` by default.
@@ -77,6 +78,7 @@ export function openStream(options) {
 
   /** @param {LiveEvent} event */
   const take = (event) => {
+    if (event.type === "presence") { options.onPresence?.(); return; }
     if (!Number.isInteger(event.seq) || event.seq <= cursor) return;
     cursor = event.seq;
     over ||= event.run_id === run && TERMINAL.has(event.event);
@@ -111,6 +113,11 @@ export function openStream(options) {
      * @param {string} pauseId @param {{decision: string, feedback?: string, revision?: number, input?: any}} answer
      */
     decide: (pauseId, answer) => line.say({ type: "decision", pause_id: pauseId, ...answer }, `/api/v1/pauses/${pauseId}/decisions`, answer),
+    /**
+     * Say that a person looks at a question, or writes an answer; holds for 20 s. Resolves with who else does.
+     * @param {string} pauseId @param {boolean} writing @returns {Promise<{present: {name: string, writing: boolean}[]}>}
+     */
+    present: (pauseId, writing) => line.say({ type: "presence", pause_id: pauseId, writing }, `/api/v1/pauses/${pauseId}/presence`, { writing }, { repeats: true }),
     /**
      * Say something: it answers the open question, or on a thread begins the next turn. The result's `how` tells which.
      * @param {string} content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import datetime as dt
 import json
@@ -22,9 +23,11 @@ from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Event, EventK
 from checkpoints.portable import ImportRefused
 from checkpoints.portable_schema import SCHEMA
 from checkpoints.store import Entry
-from hitl import invariants, services, threads
+from hitl import invariants, services, threads, undoing
 from hitl import portable as whole
 from hitl.models import Decision, Import, Via
+from hitl.outsiders import Outsider
+from hitl.portable import imported_patches
 from runs import definitions
 from runs.engine.advance import advance
 from runs.forks import NothingToFork
@@ -68,13 +71,36 @@ def told(make_order, ana):
 def test_what_comes_out_goes_in_and_comes_out_again(told, zoe):
     """Equal apart from ids and owner, also the second time round; and no invariant breaks for it."""
     document = whole.export(told.thread_id)
-    assert [len(document[section]) for section in ("runs", "pauses", "decisions", "blobs", "memos")] == [1, 3, 2, 1, 1]
+    assert [len(document[section]) for section in ("runs", "pauses", "decisions", "blobs", "memos")] == [1, 3, 2, 3, 1]
     first = bring_in(document, zoe)
     again = whole.export(first.pk)
     assert alike(again) == alike(document)
     assert alike(whole.export(bring_in(again, zoe).pk)) == alike(document)
     assert first.owner == zoe
     assert holds() == []
+
+
+def test_votes_evidence_and_what_was_taken_back_come_along(make_order, ana, ben, zoe, team):
+    """P11: who voted, what was shown, until when it could be taken back, and that it was; the second time too."""
+    order = drive(make_order(team=team))
+    Pause.objects.update(review={"quorum": 2, "undo": 60}, outside={"to": ["a@supplier.example"], "ways": ["approve"]})
+    pause = pause_of(order)
+    services.decide(pause.pk, action="approve", by=Outsider("a@supplier.example"), via=Via.LINK, feedback="fine")
+    decision = services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
+    undoing.undo(decision.pk, by=ben, via=Via.PAGE)
+    document = whole.export(order.thread_id)
+    first, second = document["decisions"]
+    votes = {one["id"]: one["votes"] for one in document["pauses"]}[pause.shown_id]
+    assert [(one["external"], one["voter"], one["feedback"]) for one in votes] == [("a@supplier.example", None, "fine"), ("", "ben", "")]
+    assert (first["votes"], second["undoes"]) == ([one["digest"] for one in votes], first["id"])
+    assert first["goes_on_at"] == decision.goes_on_at.isoformat()
+    shown = json.loads(base64.b64decode(document["blobs"][first["evidence"]]))
+    assert (shown["pause"], shown["question"]) == (pause.shown_id, pause.question)
+    there = bring_in(document, zoe)
+    again = whole.export(there.pk)
+    assert again["decisions"][1]["undoes"] == again["decisions"][0]["id"]
+    assert alike(again) == alike(document)
+    assert imported_patches("", 10)[0] >= {first["evidence"], second["evidence"]}, "kept as long as the thread is"
 
 
 updates = st.dictionaries(st.sampled_from(["a", "b", "list", "\x00"]), values | st.lists(values, max_size=3), max_size=3).filter(passes)

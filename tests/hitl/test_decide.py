@@ -31,7 +31,7 @@ def unchanged():
 
 
 def test_an_approval_closes_the_pause_and_sets_the_run_going(paused, ana):
-    """S4-24, S4-31, C13."""
+    """S4-24, S4-31, S0-23, C13: the question is closed and the run goes on."""
     pause = pause_of(paused)
     decision = answer(paused, ana)
     pause.refresh_from_db()

@@ -40,7 +40,7 @@ def sweep(now=None):
 
 
 def test_an_answer_that_comes_early_is_kept_and_given_once_its_question_opens(order, ana):
-    """S (F: inngest#1433): through `decide`, by who sent it, in the log with its sender."""
+    """S0-16, inngest#1433: through `decide`, by who sent it, in the log with its sender."""
     found = send(order.latest_run, ana, **PLAN, sender_metadata={"channel": "mail"})
     assert (found.kept.status, found.decision) == ("kept", None)
     drive(order)

@@ -15,7 +15,7 @@ from hitl import consumers
 from hitl.models import ApiToken, Decision
 from project.asgi import application
 from runs.engine.advance import advance
-from runs.models import Run
+from runs.models import Pause, Run
 from tests.conftest import drive, pause_of
 from tests.databases import file_database as file_database
 from tests.hitl.test_sockets import PATIENCE, bearer, closed_with, elsewhere, receive, socket, write
@@ -241,3 +241,22 @@ async def test_a_message_is_judged_by_the_rights_of_its_moment(end, paused, ana)
         await elsewhere(lambda: ApiToken.objects.update(revoked_at=timezone.now()))
         problem = (await say(communicator, decision(pause, "approve")))[0]["problem"]
         assert (problem["status"], problem["code"]) == (401, "not_authenticated")
+
+
+async def test_a_vote_over_the_socket_is_told_as_a_vote_until_there_are_enough(end, as_ana, paused, ben):
+    """S4-72, F4: recorded, and not decided yet; the last one's reply is the decision with both votes."""
+
+    def rule():
+        Pause.objects.update(review={"quorum": 2})
+        return pause_of(paused), bearer(ben)
+
+    pause, as_ben = await elsewhere(rule)
+    async with socket(end, as_ana) as first, socket(end, as_ben) as second:
+        voted, _ = await say(first, decision(pause, "approve", revision=1))
+        again, _ = await say(first, decision(pause, "approve", revision=1))
+        decided, _ = await say(second, decision(pause, "approve", revision=1))
+        late, _ = await say(first, decision(pause, "approve", revision=1))
+    assert (voted["type"], voted["result"]["decided"], voted["result"]["votes"], voted["result"]["quorum"]) == ("accepted", False, 1, 2)
+    assert (again["type"], again["problem"]["status"], again["problem"]["code"]) == ("refused", 409, "already_voted")
+    assert (decided["type"], len(decided["result"]["votes"])) == ("accepted", 2)
+    assert (late["problem"]["code"], late["problem"]["decided_by"]) == ("pause_closed", "ben")

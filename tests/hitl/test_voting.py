@@ -35,7 +35,7 @@ def decide(pause, by, action="approve", **kwargs):
 
 
 def test_an_approval_is_a_vote_until_there_are_enough(ruled, ana, ben, door):
-    """F4: at every door; the one whose vote did not close the question is told so."""
+    """S4-72, F4: consensus, at every door; the one whose vote did not close the question is told so."""
     pause = pause_of(ruled({"quorum": 2}))
     assert door(ana, pause, "approve", "fine") == "voted"
     pause.refresh_from_db()

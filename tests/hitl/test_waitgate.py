@@ -400,6 +400,56 @@ def test_a_node_of_another_engine_is_a_prompt_and_a_word_is_the_one_thing_asked_
     assert engine.get().json()["state"]["vat_id"] == "DE123456789"
 
 
+def test_the_example_prompt_of_an_agent_that_is_about_to_push(order_that, engine):
+    """S2-20: asked before the effect, answered by word, and only then done."""
+    pushed = []
+
+    def push(state, context):
+        if state.get("decided", {}).get(context.step) == "approve":
+            pushed.append(42)
+            return Done()
+        question = "About to push PR #42 — approve?"
+        return Ask(question=question, ways={"approve": context.step}, report=Report(content="", effects=["Opens the pull request."]))
+
+    order = drive(order_that(push))
+    pause = pause_of(order)
+    assert (pause.question, pushed) == ("About to push PR #42 — approve?", [])
+    engine.trace(traceId=order.latest_run.shown_id, promptId=pause.shown_id, response="approve")
+    assert (drive(order).status, pushed) == ("completed", [42])
+
+
+DOMAINS = {
+    "missing_documents": ("KYC of a customer", "passport", "L01X00T47"),
+    "compliance_sign_off": ("Payment above the limit", "officer", "M. Weber"),
+    "support_escalation": ("A customer writes for the third time", "refund", "20.00"),
+    "onboarding": ("A new colleague", "laptop", "14 inch"),
+}
+
+
+@pytest.mark.parametrize("reason", DOMAINS)
+def test_any_domain_waits_by_the_same_five_calls(ana, reason):
+    """S3-2, 21, 39, 53, 55: nothing is configured for one; the engine keeps its own state machine and gets the id of the run back."""
+    question, field, value = DOMAINS[reason]
+    schema = {"type": "object", "properties": {field: {"type": "string"}}, "required": [field]}
+    wait = waitgate.create_checkpoint(reason, "ask", {"case": question}, schema, reason, by=ana, question=question)
+    told = waitgate.document(waitgate.look(reason, by=ana))
+    assert (wait.outer.name, told["blocking_reason"], told["status"]) == (reason, reason, "waiting_external")
+    waitgate.ingest_resume_event(reason, {field: value}, {"channel": "desk"}, by=ana)
+    found = waitgate.resume_from_checkpoint(reason, by=ana)
+    assert (found.node_id, found.state) == ("ask", {"case": question, field: value})
+
+
+def test_what_a_long_history_costs_an_engine_that_waits_is_the_answer_alone(ana, django_assert_max_num_queries):
+    """S3-40: no transcript goes along: the question, its schema, and what was answered; read in a bounded number of queries."""
+    history = [f"message {number}" for number in range(2_000)]
+    waitgate.create_checkpoint("long", "decide", {"history": history}, VAT, "missing_supplier_data", by=ana, question="Which?")
+    pause = opened()
+    assert "message 7" not in json.dumps([pause.question, pause.content, pause.facts, pause.required_inputs, pause.known])
+    waitgate.ingest_resume_event("long", GOOD, {}, by=ana)
+    with django_assert_max_num_queries(20):
+        assert waitgate.resume_from_checkpoint("long", by=ana).state["vat_id"] == "DE123456789"
+
+
 def test_an_answer_in_words_joins_what_was_said(order_that, engine):
     """S2-24: the model sees it in the next round."""
 

@@ -162,6 +162,7 @@ ADDRESSES: dict[str, Address] = {
     f"{API}pauses/bulk": login("POST", body={"decision": "nothing"}),
     f"{API}pauses/{PAUSE}/claim": own("POST", done="paused"),
     f"{API}pauses/{PAUSE}/release": own("POST"),
+    f"{API}pauses/{PAUSE}/presence": own("GET POST", body={"writing": True}, done="paused"),
     f"{API}pauses/{PAUSE}/extend": own("POST", body={"until": "2999-01-01T00:00:00Z", "reason": "x"}),
     f"{API}pauses/{PAUSE}/snooze": own("POST", body={"until": "2999-01-01T00:00:00Z"}),
     f"{API}decisions/{DECISION}": own("GET"),

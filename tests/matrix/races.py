@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from io import StringIO
@@ -19,10 +21,16 @@ from django.contrib.auth.models import Group, Permission, User
 from django.contrib.messages import get_messages
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django.utils import timezone
 
 from checkpoints.models import Event, Thread
+from hitl import deadlines, saying
 from hitl.models import ApiToken, Decision
+from hitl.outbound import links
+from hitl.outbound_models import Delivery
+from project.errors import exception_handler
 from runs.models import Pause, Run, WorkOrder
+from runs.services import PauseClosed
 from runs.states import PauseStatus
 
 
@@ -68,6 +76,10 @@ class Door:
     """It answers the question. Otherwise it asks for something that may come before or after the answer: a retry, a suspension."""
     ends: bool = False
     """It ends the order: also after somebody else's answer, as a second act."""
+    silent: bool = False
+    """Nobody stands there whom anything could be told."""
+    outside: bool = False
+    """Whoever stands there has no account: is told that somebody was first, and when, not who."""
 
 
 def page(at: Question, who: Racer, url: str, **body: str) -> Told:
@@ -106,6 +118,39 @@ def said(response: Any) -> str:
     return " ".join(str(message) for message in get_messages(response.wsgi_request))
 
 
+def socket(at: Question, who: Racer) -> Told:
+    """What a consumer does with a message; the sockets themselves are in tests/hitl/test_socket_answers.py."""
+    header = who.program.defaults["HTTP_AUTHORIZATION"].encode()
+    text = json.dumps({"type": "decision", "pause_id": at.pause, "decision": "approve", "revision": 1})
+    scope = {"headers": [(b"authorization", header)], "subprotocols": []}
+    reply = json.loads(saying.answer(text, scope=scope, place=saying.Place(), problem_of=exception_handler))
+    accepted = reply["type"] == "accepted"
+    return Told(accepted, json.dumps(reply), 200 if accepted else reply["problem"]["status"])
+
+
+def link(at: Question, who: Racer, *, outside: bool = False) -> Told:
+    """A link of their own, without a login: as the recipient, or as somebody without an account."""
+    person = {"contact": outside_of(who.user)} if outside else {"recipient": who.user}
+    now, place = timezone.now(), f"race:{who.user.pk}:{uuid.uuid4().hex}"
+    delivery = Delivery.objects.create(
+        pause_id=at.key, occasion="asked", channel="email", place=place, status="sent", sent_at=now, next_at=now, made_at=now, **person
+    )
+    path = links.url_of(Delivery.objects.select_related("pause").get(pk=delivery.pk)).partition("/l/")[2]
+    response = Client(raise_request_exception=False, SERVER_NAME="localhost").post(f"/l/{path}", {"action": "approve", "me": "yes"})
+    return Told(response.status_code == 200, response.content.decode(), response.status_code)
+
+
+def outside_of(user: User) -> str:
+    return f"{user.get_username()}@outside.example"
+
+
+def expiry(at: Question, who: Racer) -> Told:
+    """The sweep for deadlines meets the question, which is past its own."""
+    with suppress(PauseClosed):
+        deadlines.fire(at.key, now=timezone.now())
+    return Told(Pause.objects.get(pk=at.key).status == PauseStatus.EXPIRED, "")
+
+
 WORD = re.compile(r"[\w-]+")
 DOORS: dict[str, Door] = {
     "page": Door(lambda at, who: page(at, who, f"/pauses/{at.pause}/decide", action="approve", revision="1")),
@@ -116,6 +161,10 @@ DOORS: dict[str, Door] = {
     "message": Door(lambda at, who: rest(at, who, f"threads/{at.thread}/runs", input="APPROVE")),
     "message, no": Door(lambda at, who: rest(at, who, f"threads/{at.thread}/runs", input="REJECT")),
     "input of the run": Door(lambda at, who: rest(at, who, f"runs/{at.run}/input", content="APPROVE")),
+    "socket": Door(socket),
+    "link": Door(link),
+    "link, outside": Door(partial(link, outside=True), outside=True),
+    "expiry": Door(expiry, silent=True),
     "admin": Door(lambda at, who: desk(at, who, "approve")),
     "admin, cancel": Door(lambda at, who: desk(at, who, "cancel_order")),
     "command": Door(lambda at, who: shell(at, who, "approve", at.order, "--pause", at.pause)),
@@ -125,6 +174,16 @@ DOORS: dict[str, Door] = {
     "retry": Door(lambda at, who: rest(at, who, f"work-orders/{at.order}/retry"), answers=False),
     "suspend": Door(lambda at, who: rest(at, who, f"work-orders/{at.order}/suspend"), answers=False),
 }
+
+
+TWICE = frozenset({"expiry", "retry"})
+"""What expired may be retried and is asked again then: a second question, which a race about one is not about."""
+
+
+def one_question(names: Iterable[str]) -> list[str]:
+    """These doors without the retry where the expiry is among them."""
+    listed = list(names)
+    return [name for name in listed if name != "retry"] if set(listed) >= TWICE else listed
 
 
 @dataclass
@@ -172,12 +231,14 @@ def _broken(at: Question, names: Sequence[str], who: Sequence[Racer], told: Sequ
     wrong = []
     decisions = list(Decision.objects.filter(pause=at.key).select_related("decided_by"))
     answering = any(DOORS[name].answers for name in names)
-    if len(decisions) != answering:
+    expired = Pause.objects.filter(pk=at.key, status=PauseStatus.EXPIRED).exists()
+    if len(decisions) != (answering and not expired):
         wrong.append(f"{len(decisions)} decisions")
-    first = decisions[0].decided_by.first_name if decisions else ""
+    first = "expired" if expired else first_of(decisions[0]) if decisions else ""
     winners = 0
     for name, person, one in zip(names, who, told, strict=True):
-        door, won = DOORS[name], person.user.first_name == first
+        door = DOORS[name]
+        won = door.silent if expired else not door.silent and first == (outside_of(person.user) if door.outside else person.user.first_name)
         tally.counts[f"{name}: {'first' if won else 'done after' if one.done else 'told'}"] += 1
         winners += won
         if one.status >= 500:
@@ -186,11 +247,25 @@ def _broken(at: Question, names: Sequence[str], who: Sequence[Racer], told: Sequ
             wrong.append(f"{name} was recorded and told {one.status} {one.words[:200]}")
         if one.done and not won and door.answers and not door.ends:
             wrong.append(f"{name} was told that it was done; {first} was first")
-        if door.answers and not one.done and (one.status not in {302, 409} or (first not in one.words and not _ended_by_one(at, one, who))):
+        if door.answers and not one.done and not door.silent and not _was_told(at, door, one, first, who):
             wrong.append(f"{name} was not told that {first} was first: {one.status} {one.words[-300:]}")
-    if answering and winners != 1:
+    if answering and winners != 1 and not expired:
         wrong.append(f"{winners} winners")
     return wrong + _inconsistent(at, decisions)
+
+
+def first_of(decision: Decision) -> str:
+    """Who decided, as the others are told."""
+    return decision.decided_by.first_name if decision.decided_by else str(decision.external)
+
+
+def _was_told(at: Question, door: Door, one: Told, first: str, who: Sequence[Racer]) -> bool:
+    """Whether a loser learned, calmly, that somebody was first, and who."""
+    if one.status not in ({409, 410, 403} if door.go is link or door.outside else {302, 409}):
+        return False
+    if door.outside:
+        return "answered first" in one.words or "is closed" in one.words
+    return first in one.words or _ended_by_one(at, one, who)
 
 
 def _ended_by_one(at: Question, one: Told, who: Sequence[Racer]) -> bool:
@@ -219,6 +294,16 @@ def _inconsistent(at: Question, decisions: Sequence[Decision]) -> list[str]:
     return wrong
 
 
-def ask(order: WorkOrder) -> Question:
-    """The open question of an order that waits."""
-    return Question.of(Pause.objects.open().select_related("run__thread", "run__work_order").get(run__thread=order.thread_id))
+def ask(order: WorkOrder, who: Sequence[Racer] = ()) -> Question:
+    """The open question of an order that waits, with every door open: links and people outside may answer, and its deadline has passed."""
+    now = timezone.now()
+    pause = Pause.objects.open().select_related("run__thread", "run__work_order").get(run__thread=order.thread_id)
+    to = [outside_of(person.user) for person in who]
+    Pause.objects.filter(pk=pause.pk).update(
+        review={"risk": "low", "link_answers": True, "deadline": {"after": "PT1S"}},
+        outside={"to": to, "question": "", "content": "", "ways": list(pause.ways)},
+        deadline_at=now,
+        extendable_until=now,
+        next_at=now,
+    )
+    return Question.of(pause)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from runs.workflows import invoice_samples as samples
 from runs.workflows.invoice_writing import to_cii, to_pdf, to_ubl
+from tests.stack import until
 from tests.stories.conftest import shot
 from tests.stories.test_browser_story import PHONE
 
@@ -35,6 +37,46 @@ def send(page: Page, name: str, content: bytes) -> str:
 def rows(books, number: str) -> list[str]:
     path = books / "ledger.csv"
     return [row for row in path.read_text().splitlines() if f",{number}," in row] if path.exists() else []
+
+
+def link_to(stack, address: str | None) -> str:
+    """The path of the link in the mail to an address; mails are files here, and their lines may be broken."""
+
+    def look() -> str | None:
+        folder = stack.folder / "data" / "mail"
+        mails = [text for path in folder.glob("*.log") for text in path.read_text().split("-" * 79) if f"To: {address}" in text]
+        found = re.search(r"/l/[\w=\n-]+", mails[-1]) if mails else None
+        return found[0].replace("=\n", "").split()[0] if found else None
+
+    found = until(look, what=f"the mail to {address}")
+    assert found is not None
+    return found
+
+
+def test_the_supplier_answers_by_a_link_and_the_run_goes_on(stack, open_page, books, chromium):
+    """S3-49..51, S3-28: the supplier, on a phone, without account or JavaScript; the bookkeeper's page follows and names the address."""
+    page = open_page("ana", "/")
+    send(page, "frames.xml", to_cii(replace(samples.without_vat_id(), number="2026/0599")))
+    expect(page.locator(".pause")).to_contain_text(f"without an account: {samples.STEEL.email}", timeout=60_000)
+    shot(page, "booking-asked-outside-desktop")
+    context = chromium.new_context(base_url=stack.url, java_script_enabled=False, **PHONE)
+    supplier = context.new_page()
+    supplier.goto(link_to(stack, samples.STEEL.email))
+    expect(supplier.locator("h1")).to_contain_text("Missing on your invoice 2026/0599")
+    shot(supplier, "booking-supplier-phone")
+    supplier.get_by_label("VAT id of the seller (BT-31)").fill("wrong")
+    supplier.get_by_label("IBAN to pay to (BT-84)").fill(samples.STEEL_IBAN)
+    supplier.get_by_label("I answer for").check()
+    supplier.get_by_role("button", name="Send the data").click()
+    expect(supplier.locator("main")).to_contain_text("does not have the form that is asked for")
+    shot(supplier, "booking-supplier-refused-phone")
+    supplier.get_by_label("VAT id of the seller (BT-31)").fill("ATU12345675")
+    supplier.get_by_label("I answer for").check()
+    supplier.get_by_role("button", name="Send the data").click()
+    expect(supplier.locator("main")).to_contain_text("was recorded as your answer")
+    expect(page.locator("main")).to_contain_text("Completed", timeout=60_000)
+    expect(page.locator("main")).to_contain_text(samples.STEEL.email)
+    context.close()
 
 
 def test_an_invoice_is_sent_asked_about_and_booked_without_reloading(stack, open_page, books):

@@ -30,7 +30,7 @@ def card(page: Page, title: str):
 
 
 def test_a_person_takes_an_order_from_plan_to_commits_without_reloading(stack, open_page):
-    """S4-36..45, S4-50, S4-59, S4-60, S0-25, F28: nothing is reloaded; every change comes by itself."""
+    """S4-1, S4-36..45, S4-50, S4-59, S4-60, S0-25, F28: nothing is reloaded; every change comes by itself."""
     page = open_page("ana", "/")
     order = make_order(page, stack.folder / "celery")
     expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
@@ -59,7 +59,7 @@ def test_a_person_takes_an_order_from_plan_to_commits_without_reloading(stack, o
 
 
 def test_a_reviewer_on_a_phone_answers_and_the_desktop_follows(stack, open_page):
-    """Two people, two devices; the answer of one turns the card of the other. F9."""
+    """Two people, two devices; each sees the other at the question, and the answer of one turns the card of the other. F9."""
     desktop = open_page("ana", "/")
     order = make_order(desktop, stack.folder / "celery", rules="I")
     expect(card(desktop, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
@@ -68,6 +68,14 @@ def test_a_reviewer_on_a_phone_answers_and_the_desktop_follows(stack, open_page)
     shot(phone, "inbox-phone")
     phone.goto(f"/work-orders/{order}/")
     shot(phone, "plan-phone")
+    expect(desktop.locator("[data-presence]")).to_have_text("Ben is viewing")
+    expect(phone.locator("[data-presence]")).to_have_text("Ana is viewing")
+    phone.locator("[data-revise]").click()
+    phone.get_by_placeholder("Provide feedback for revision...").press_sequentially("shor")
+    expect(desktop.locator("[data-presence]")).to_have_text("Ben is writing a decision")
+    shot(desktop, "presence-desktop")
+    shot(phone, "presence-phone")
+    phone.locator("[data-revise]").click()
     phone.locator("[data-cancel]").click()
     expect(phone.locator("dialog")).to_contain_text("Are you sure you want to cancel this work order?")
     shot(phone, "cancel-phone")
@@ -116,6 +124,9 @@ def test_with_the_socket_down_the_page_polls_and_keeps_up(stack, open_page, toke
     expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
     with page.expect_response(lambda response: "/events?" in response.url and response.status == 304):
         pass
+    pause = page.locator("[data-presence]").get_attribute("data-presence")
+    assert stack.call("POST", f"/api/v1/pauses/{pause}/presence", {}, token=token("ben"))[0] == 200
+    expect(page.locator("[data-presence]")).to_have_text("Ben is viewing", timeout=15_000)
     stack.answer(order, token("ben"), "approve")
     expect(card(page, "Waiting for Implementation Review")).to_be_visible(timeout=60_000)
     stack.answer(order, token("ben"), "cancel")

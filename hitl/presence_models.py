@@ -1,0 +1,32 @@
+"""Who looks at a question at the moment: rows that say nothing any more once their time is over."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from django.conf import settings
+from django.db import models
+
+from runs.models import Pause
+
+
+class PresenceQuerySet(models.QuerySet["Presence"]):
+    def now(self, *, now: dt.datetime) -> PresenceQuerySet:
+        return self.filter(until__gt=now)
+
+
+class Presence(models.Model):
+    """That a person has a question before their eyes, or is answering it. No fact of the question: no log, no ledger, no export has it."""
+
+    pause = models.ForeignKey(Pause, models.CASCADE, related_name="presences", db_index=False)  # the constraint below has one
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    writing = models.BooleanField(default=False)
+    until = models.DateTimeField(db_index=True, help_text="Past this time it says nothing; the next sweep drops it.")
+
+    objects = PresenceQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["pause", "person"], name="presence_one_per_person")]
+
+    def __str__(self) -> str:
+        return f"{self.person} at {self.pause}"

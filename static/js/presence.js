@@ -1,0 +1,44 @@
+/** Who else is at a question: said every few seconds while this page is looked at. Without this file, or the server, nothing is shown. */
+
+const EVERY = 8_000, LOST = 20_000; // as hitl/presence.py has it
+const WRITING = 10_000; // after the last key
+let timer = 0, typedAt = 0, writing = false, heardAt = 0, stream = null;
+
+const slot = () => document.querySelector("[data-presence]");
+
+/** Over `stream` where its socket is open, else by requests. */
+export function start(openStream) {
+  stream = openStream;
+  document.addEventListener("visibilitychange", say);
+  document.addEventListener("input", ({ target }) => {
+    if (!target.closest("[data-pause]")) return;
+    typedAt = Date.now();
+    if (!writing) say();
+  });
+  say();
+}
+
+/** Something changed: ask anew. */
+export const stir = () => say();
+
+async function say() {
+  clearTimeout(timer);
+  timer = setTimeout(say, EVERY);
+  const line = slot();
+  if (!line || document.hidden) return;
+  writing = Date.now() - typedAt < WRITING && typedAt > 0;
+  try {
+    show(line.dataset.presence, (await stream.present(line.dataset.presence, writing)).present);
+    heardAt = Date.now();
+  } catch {
+    if (Date.now() - heardAt > LOST) show(line.dataset.presence, []); // what was said is old
+  }
+}
+
+function show(pause, present) {
+  const line = slot();
+  if (line?.dataset.presence !== pause) return; // another question by now
+  const words = present.map(({ name, writing: busy }) => `${name} is ${busy ? "writing a decision" : "viewing"}`).join(" · ");
+  if (line.textContent !== words) line.textContent = words;
+  line.hidden = !words;
+}
