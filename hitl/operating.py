@@ -53,8 +53,9 @@ class Standing:
 
 def standing(*, now: dt.datetime) -> Standing:
     """How things stand, in a fixed number of queries."""
-    live = dict.fromkeys(sorted(LIVE), 0) | dict(Run.objects.live().order_by().values_list("status").annotate(Count("pk")))
-    workers = Run.objects.filter(status=RUNNING).order_by().values("lease_owner").annotate(runs=Count("pk"), until=Min("lease_until"))
+    live: dict[str, int] = dict.fromkeys(sorted(LIVE), 0)
+    live |= dict(Run.objects.live().order_by().values_list("status").annotate(Count("pk")))
+    workers: Any = Run.objects.filter(status=RUNNING).order_by().values("lease_owner").annotate(runs=Count("pk"), until=Min("lease_until"))
     return Standing(
         counts=live,
         queues=_queues(now),
@@ -81,7 +82,7 @@ def _patience() -> dt.timedelta:
 
 
 def _queues(now: dt.datetime) -> list[Queue]:
-    rows = (
+    rows: Any = (
         Run.objects.filter(status__in=[PENDING, RUNNING])
         .order_by()
         .values("queue")

@@ -34,9 +34,9 @@ class TemplateForm(forms.Form):
     title = forms.CharField(max_length=120)
     description = forms.CharField(required=False, max_length=4_000, widget=forms.Textarea(attrs={"rows": 2}))
 
-    def __init__(self, *args: Any, template: Template, **kwargs: Any) -> None:
+    def __init__(self, data: Any = None, *, template: Template) -> None:
         first = {"version": template.version, "title": template.title, "description": template.description}
-        super().__init__(*args, initial={**first, **kwargs.pop("initial", {})}, **kwargs)
+        super().__init__(data, initial=first)
         self.template = template
         titles = dict(StepTemplate.objects.order_by("version").values_list("slug", "title"))
         self.headings = [

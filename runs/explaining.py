@@ -76,7 +76,7 @@ def _places_of(template: Template) -> Iterator[Place]:
     except TemplateInvalid:
         return
     for step in _agents(steps):
-        config = step["config"]
+        config: Mapping[str, Any] = step["config"]
         try:
             yield Place(template.slug, step["name"], tuple(config.get("tools", ())), approval.parse(config.get("approvals", [])))
         except approval.RulesRefused:  # saved before this was checked; such a run fails and says so

@@ -69,7 +69,7 @@ def advance_run(run_id: str) -> None:
     for wanted, queue in wake:
         send(wanted, queue)
     if uuid.UUID(run_id) not in {wanted for wanted, _ in wake}:
-        for thread_id in QueuedTurn.objects.due().filter(thread__runs=run_id).values_list("thread", flat=True)[:1]:
+        for thread_id in QueuedTurn.objects.due().filter(thread__runs=uuid.UUID(run_id)).values_list("thread", flat=True)[:1]:
             send_next_turn(thread_id)
     return None
 

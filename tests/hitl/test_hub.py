@@ -7,6 +7,7 @@ import random
 import time
 import uuid
 from contextlib import aclosing, asynccontextmanager
+from typing import Any
 
 import pytest
 from channels.layers import get_channel_layer
@@ -14,7 +15,7 @@ from channels.layers import get_channel_layer
 from checkpoints import live
 from hitl import hub as hubs
 from hitl import waiting
-from hitl.hub import Hub, Told, Topic
+from hitl.hub import Hub, Topic
 from project.local_layer import LocalChannelLayer
 
 THREAD = uuid.UUID("01a20298-56f4-764a-8bb2-2b1df175b704")
@@ -369,9 +370,8 @@ async def test_numbers_that_were_folded_away_shift_no_place_in_memory():
     """P9: a line under 9 stands for 6 to 9, so whoever is anywhere among those gets it, and what follows."""
     topic = Topic(uuid.uuid4())
     at = "2026-01-01T00:00:00+00:00"
-    topic._extend(
-        [Told({"event": "log", "data": {}, "seq": seq, "run_id": None, "thread_id": "thr_x", "at": at}, "{}") for seq in (5, 9, 10)]
-    )
+    events: Any = [{"event": "log", "data": {}, "seq": seq, "run_id": None, "thread_id": "thr_x", "at": at} for seq in (5, 9, 10)]
+    topic._extend(hubs._told(events))
     assert {seq: [one.seq for one in await topic.since(seq)] for seq in (4, 5, 7, 9, 10)} == {
         4: [5, 9, 10], 5: [9, 10], 7: [9, 10], 9: [10], 10: [],
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from functools import partial
 
 import pytest
@@ -166,7 +167,7 @@ def test_a_crash_between_waiting_and_beginning_is_made_good_by_the_sweep(thread,
     queued.put(thread.pk, Turn(input={"input": "two"}), by=ana)  # and nobody looked
     late = timezone.now() + dt.timedelta(minutes=5)
     assert "queued_but_not_begun" in {found.invariant.code for found in invariants.check(now=late) if found.count}
-    sent = []
+    sent: list[uuid.UUID] = []
     monkeypatch.setattr(tasks, "send_next_turn", sent.append)
     tasks.sweep()
     assert sent == [thread.pk]

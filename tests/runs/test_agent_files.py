@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from runs.agents import approval, confined, files, tools
+from runs.agents import approval, files, tools
 from runs.agents.tools import ToolFailed, ToolUse
 from runs.workflows.base import Order, StepFailed, Stopped
 from tests.runs.repositories import Desk, bare_copy, make_repository
@@ -215,7 +215,7 @@ def test_a_folder_that_becomes_a_link_between_two_looks_leads_nowhere(tree: Path
             (tree / "src").symlink_to(tree.parent / "out")
         return opened
 
-    monkeypatch.setattr(confined.os, "open", swapping)
+    monkeypatch.setattr(os, "open", swapping)
     more = {"text": "mine"} if name == "write_file" else {}
     told = call(tree, name, path="src/secret.txt", **more)
     monkeypatch.undo()
@@ -231,7 +231,7 @@ def test_no_file_is_written_when_the_folder_is_a_link_by_then(tree: Path, monkey
             (tree / "src").symlink_to(tree.parent / "out")
         return real(path, *arguments, **more)
 
-    monkeypatch.setattr(confined.os, "open", swapping)
+    monkeypatch.setattr(os, "open", swapping)
     assert "is a link" in refusal(tree, "write_file", path="src/secret.txt", text="mine")
     monkeypatch.undo()
     assert (tree.parent / "out" / "secret.txt").read_text() == OUTSIDE
@@ -269,7 +269,7 @@ PATHS = st.builds(
 def test_no_path_at_all_reads_or_writes_outside_the_workspace(tree: Path, path: str, name: str) -> None:
     """F6, F20: whatever a model writes as a path."""
     more: dict[str, Any] = {"write_file": {"text": "mine"}, "patch_file": {"edits": [{"old": "o", "new": "mine"}]}}.get(name, {})
-    arguments = {"pattern": "."} if name == "search_files" else more
+    arguments: dict[str, Any] = {"pattern": "."} if name == "search_files" else more
     key = "folder" if name in {"list_files", "search_files"} else "path"
     before, gits = snapshot(tree.parent / "out"), snapshot(tree / ".git")
     try:
