@@ -34,7 +34,7 @@ class ToolCallOut(serializers.Serializer[Any]):
     ms = serializers.IntegerField(allow_null=True, help_text="How long it took.")
 
 
-class MessageOut(serializers.Serializer[Message]):
+class MessageOut(serializers.Serializer[Any]):
     id = serializers.CharField()
     role = serializers.CharField()
     content = serializers.CharField(help_text="Markdown, as it was written: sanitise it before you show it.")
@@ -64,7 +64,7 @@ class ThreadMessages(APIView):
         page = messages[first : first + limit]
         more = first + limit < len(messages)
         following = replace_query_param(request.build_absolute_uri(), "after", page[-1].id) if more else None
-        return Response({"next": following, "results": MessageOut(instance=page, many=True).data})
+        return Response({"next": following, "results": MessageOut(page, many=True).data})
 
 
 def _place_behind(messages: list[Message], message_id: str) -> int:

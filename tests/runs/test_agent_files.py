@@ -268,7 +268,8 @@ PATHS = st.builds(
 @example(path="src/up/out/secret.txt", name="write_file")
 def test_no_path_at_all_reads_or_writes_outside_the_workspace(tree: Path, path: str, name: str) -> None:
     """F6, F20: whatever a model writes as a path."""
-    more: dict[str, Any] = {"write_file": {"text": "mine"}, "patch_file": {"edits": [{"old": "o", "new": "mine"}]}}.get(name, {})
+    known: dict[str, dict[str, Any]] = {"write_file": {"text": "mine"}, "patch_file": {"edits": [{"old": "o", "new": "mine"}]}}
+    more = known.get(name, {})
     arguments: dict[str, Any] = {"pattern": "."} if name == "search_files" else more
     key = "folder" if name in {"list_files", "search_files"} else "path"
     before, gits = snapshot(tree.parent / "out"), snapshot(tree / ".git")
