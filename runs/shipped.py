@@ -8,7 +8,7 @@ from typing import Any
 from runs import definitions
 from runs.agents import chat
 from runs.models import StepTemplate, Template
-from runs.workflows import booking, coding_templates, repo_tidy
+from runs.workflows import booking, coding_templates, deliver, repo_tidy
 
 STEP_TEMPLATES = {
     "tidy-planning": ("Planning", "repo_tidy.plan"),
@@ -27,9 +27,6 @@ STEP_TEMPLATES = {
 CONFIGS: Mapping[str, Mapping[str, Any]] = {"chat-agent": chat.CONFIG, **coding_templates.CONFIGS}
 """Configurations of step templates at their first version; the next ones are the operators' own."""
 
-DELIVERY_RETRY = {"attempts": 6, "base": 5, "cap": 600, "errors": ["forge_away", "forge_limit"]}
-"""Of steps that push and open pull requests: what is away for a while costs nobody a click."""
-
 PAUSING: list[dict[str, Any]] = [
     {"step_type": "planning", "step_template_slug": "tidy-planning", "pause_after": True, "pause_phase": "awaiting_plan_approval"},
     {
@@ -46,7 +43,7 @@ PAUSING: list[dict[str, Any]] = [
         "pause_phase": "awaiting_review_decision",
         "revise_to": "execute",
     },
-    {"step_type": "deliver", "step_template_slug": "tidy-deliver", "pause_after": False, "retry": DELIVERY_RETRY},
+    {"step_type": "deliver", "step_template_slug": "tidy-deliver", "pause_after": False, "retry": deliver.RETRY},
 ]
 
 TEMPLATES: dict[str, dict[str, Any]] = {

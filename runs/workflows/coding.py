@@ -12,9 +12,10 @@ from types import MappingProxyType
 from typing import Any, TypedDict
 
 from runs.workflows import command_config, executors, tree
-from runs.workflows.base import Child, Commit, Context, Done, Gather, Go, Outcome, Report, State, StepFailed, effect, step
+from runs.workflows.base import Child, Commit, Context, Gather, Go, Outcome, Report, State, StepFailed, step
 from runs.workflows.coding_prompts import EXECUTE, MERGE, PLAN, REVIEW
 from runs.workflows.command import Ran
+from runs.workflows.deliver import effects, material
 from runs.workflows.executors import Job, Worked
 from runs.workflows.tidy_plan import code, count, quoted
 from runs.workflows.tidy_tools import last_lines, showable
@@ -53,10 +54,7 @@ class CodingState(TypedDict, total=False):
     input_tokens: int  # of all agents of this order
     output_tokens: int
     cost: float  # in US dollars, as far as the agents tell
-    branch: str  # delivered
-    head: str  # delivered: its last commit
-    git_commit_count: int  # commits since the base
-    pushed: bool  # delivered: the branch is on the origin
+    git_commit_count: int  # commits since the base; what else was delivered: see `deliver.hand_over`
 
 
 MORE: dict[str, list[str]] = {
@@ -166,7 +164,7 @@ def execute(state: State, context: Context) -> Outcome:
     context.log(f"{count(len(changes.commits), 'commit')}, {count(changes.numbers['files'], 'file')}", commit=head)
     update = {**worked.update, "said": ran.answer, "git_commit_count": tree.count(workspace), **ran.usage}
     report = Report(
-        content=_executed(changes, ran.answer), patch=changes.patch, facts={**changes.facts, **ran.facts}, material={"head": head}
+        content=_executed(changes, ran.answer), patch=changes.patch, facts={**changes.facts, **ran.facts}, material=material(head)
     )
     return Go(update=update, report=report, commit=workspace.snapshot())
 
@@ -208,16 +206,13 @@ def review(state: State, context: Context) -> Outcome:
         return _remembering(worked, {"checking": {"head": head, "exit_code": exit_code, "said": said}})
     ran = worked.ran
     found = "\n\n".join(filter(None, ["# Review", _verdict(context, exit_code, said), ran.answer or "The reviewing agent said nothing."]))
-    push = effect(
-        f"Pushes {context.order.branch} to {context.order.repository_url}.", undo="delete the branch there; no other branch is touched."
-    )
     verdict = {} if not context.order.check_command else {"Check": "✓ passes" if exit_code == 0 else "✗ does not pass"}
     report = Report(
         content=found + "\n",
         patch=changes.patch,
         facts={**verdict, "Head": head[:10], **changes.facts, **ran.facts},
-        effects=[push] if context.order.input.get("push") else [],
-        material={"head": head},
+        effects=effects(context, asked=bool(context.order.input.get("push"))),
+        material=material(head),
     )
     return Go(
         update={**worked.update, "review": found, "checked": exit_code, "checking": None, **ran.usage},
@@ -260,21 +255,3 @@ def _verdict(context: Context, exit_code: int | None, said: str) -> str:
     return (
         f"## {'✓' if exit_code == 0 else '✗'} The repository's check {how}\n\n- {code(' '.join(context.order.check_command))}{quoted(said)}"
     )
-
-
-@step("coding.deliver")
-def deliver(state: State, context: Context) -> Outcome:
-    """Push the branch, where the order says so: just what was approved."""
-    workspace = context.workspace
-    workspace.restore()
-    head = workspace.head()
-    commits = tree.count(workspace)
-    context.require_approval("coding.execute", {"head": head})
-    if context.approved("coding.review"):  # who approved the change may pass the review over
-        context.require_approval("coding.review", {"head": head})
-    push = bool(context.order.input.get("push")) and commits > 0
-    if push:
-        workspace.push()
-        context.log(f"Pushed {context.order.branch}", commit=head)
-    update = {"branch": context.order.branch, "head": head, "git_commit_count": commits, "pushed": push}
-    return Done(update=update, commit=workspace.snapshot())

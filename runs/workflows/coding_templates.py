@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runs.workflows import coding
+from runs.workflows import coding, deliver
 
 LOOPS = 500
 """Of one step in one run, all rounds together: an agent of ours has limits of its own per round."""
@@ -16,7 +16,6 @@ STEP_TEMPLATES = {
     "simple-execute": ("Execute", "coding.execute"),
     "standard-execute": ("Execute", "coding.execute"),
     "standard-review": ("Review", "coding.review"),
-    "coding-deliver": ("Deliver", "coding.deliver"),
 }
 CONFIGS: dict[str, dict[str, Any]] = {
     "planner-design": {"focus": "The design: the smallest change that does it well, and where it belongs in what there is."},
@@ -55,7 +54,7 @@ PAUSING: list[dict[str, Any]] = [
         "queue": "agents",
         "max_loops": LOOPS,
     },
-    {"step_type": "deliver", "step_template_slug": "coding-deliver", "retry": {"attempts": 5, "base": 5, "errors": ["push_rejected"]}},
+    {"step_type": "deliver", "step_template_slug": "deliver", "retry": deliver.RETRY},
 ]
 TEMPLATES: dict[str, dict[str, Any]] = {
     "advanced-dev-workflow": {

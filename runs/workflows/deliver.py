@@ -10,6 +10,8 @@ from typing import Any
 
 from runs.workflows.base import Context, Delivery, Done, Outcome, Proposal, State, StepFailed, effect, step
 
+RETRY = {"attempts": 6, "base": 5, "cap": 600, "errors": ["forge_away", "forge_limit"]}
+"""For steps that push and open pull requests: what is away for a while costs nobody a click."""
 LONGEST_REQUEST = 8_000
 LISTED = 50
 """Commits that a pull request's text names."""
