@@ -13,6 +13,8 @@ import pytest
 from django.apps import apps
 from django.db import connection
 
+from runs.engine import streaming
+
 APART = {"hitl.ApiToken": {"last_used_at"}, "auth.User": {"last_login"}}
 """Fields that a refused request may touch: it may have logged in, or shown its token. Reading touches nothing: see tests/matrix."""
 
@@ -30,10 +32,26 @@ def file_database(transactional_db: None, tmp_path: Path) -> Iterator[None]:
     copy.close()
     connection.connection = None
     connection.settings_dict["NAME"] = str(tmp_path / "waystation.sqlite3")
+    _let_writer_go()
     yield
+    _let_writer_go()
     connection.close()
     connection.settings_dict["NAME"] = name
     connection.connection = memory
+
+
+def _let_writer_go() -> None:
+    """The thread that writes what steps say keeps its connection for a while: to a database that is another test's by now."""
+    if not streaming._writers:
+        return
+    gone = threading.Event()
+
+    def write(text: str) -> None:
+        connection.close()
+        gone.set()
+
+    streaming.Chunks(write).add("-")
+    assert gone.wait(10)
 
 
 def at_once(*jobs: Callable[[], Any]) -> list[Any]:

@@ -20,6 +20,9 @@ Json = dict[str, Any]
 KEY, TURNS, MESSAGES = "agent", "agent_turns", "messages"
 DEEPEST = 30
 """Levels of arguments that are kept as an object."""
+CUT_OFF = ("_said", "_cut")
+"""How ids of messages end that a cancelled run left: see `runs.conversation.cut_off`."""
+INTERRUPTED = "[The person interrupted this answer.]"
 UNMADE = "This call was not made: the run ended before."
 HIDDEN = "[redacted]"
 """What stands where a value is not kept, since its name is one of a secret."""
@@ -99,7 +102,7 @@ def recall(state: State, context: Context, *, prompt: str, max_loops: int) -> Ag
         words = f"The step {context.step!r} is named like a secret, so what its agent knows is not kept. Give it another name."
         raise StepFailed(words, code="step_name_secret")
     if kept is None or not state.get(TURNS, {}).get(context.step):
-        return _begin(kept or STARTED, context, prompt, max_loops)
+        return _begin(kept or STARTED, context, prompt, max_loops, cut_off=_cut_off(state.get(MESSAGES)))
     mind = cast(AgentCheckpointState, dict(kept))
     mind["is_resumed"] = mind["is_resumed"] or bool(mind["tool_cache"] or mind["asked"] or open_calls(mind))
     if mind["call_context"]["metadata"].get("run_id") != context.run_id:  # another run goes on with it: it has limits of its own
@@ -110,12 +113,31 @@ def recall(state: State, context: Context, *, prompt: str, max_loops: int) -> Ag
     return mind
 
 
-def _begin(before: Mapping[str, Any], context: Context, prompt: str, max_loops: int) -> AgentCheckpointState:
-    messages = before["prompt_messages"]
-    left = [_returned(call["id"], call["tool"], UNMADE) for call in calls_of(messages[-1])] if messages else []
-    asked = {"kind": "request", "parts": [*left, {"part_kind": "user-prompt", "content": prompt}]}
+def _cut_off(messages: Any) -> list[Json]:
+    """The words at the end of a conversation that a cancelled run left behind, and that no model was told of."""
+    found: list[Json] = []
+    for one in reversed(messages if isinstance(messages, list) else []):
+        if not isinstance(one, Mapping) or not str(one.get("id")).endswith(CUT_OFF):
+            break
+        found.insert(0, dict(one))
+    return found
+
+
+def _begin(
+    before: Mapping[str, Any], context: Context, prompt: str, max_loops: int, *, cut_off: Sequence[Mapping[str, Any]]
+) -> AgentCheckpointState:
+    messages: list[Json] = list(before["prompt_messages"])
+    parts = [_returned(call["id"], call["tool"], UNMADE) for call in calls_of(messages[-1])] if messages else []
+    for one in cut_off:
+        if one["role"] == "user":
+            parts.append({"part_kind": "user-prompt", "content": one["content"]})
+        else:
+            messages += [{"kind": "request", "parts": parts}] if parts else []
+            messages.append({"kind": "response", "parts": [{"part_kind": "text", "content": f"{one['content']}\n\n{INTERRUPTED}"}]})
+            parts = []
+    parts.append({"part_kind": "user-prompt", "content": prompt})
     return {
-        "prompt_messages": [*messages, asked],
+        "prompt_messages": [*messages, {"kind": "request", "parts": parts}],
         "current_loop": 1,
         "total_loops": max_loops,
         "loops_before": 0,

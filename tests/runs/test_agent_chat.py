@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 
 import pytest
@@ -9,8 +10,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from checkpoints import store
-from checkpoints.models import Checkpoint, Event, Thread
+from checkpoints import log, store
+from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl import invariants
 from hitl import threads as doors
 from hitl.models import Via
@@ -149,3 +150,27 @@ def test_work_in_a_workspace_is_committed_by_loop_and_kept_over_a_question(ana, 
     assert "two" in read[0]["result"]
     assert Event.objects.filter(thread=order.thread_id, kind="tool_call_started").count() == 3
     assert store.load(Checkpoint.objects.filter(thread=order.thread_id).latest("id"))["output"].strip() == "Done."
+
+
+def test_a_model_is_told_what_was_said_and_cut_off_before_an_interruption(thread, ana):
+    """S0-79, 80: the person's words and the streamed part of the answer, though no loop of that run was ever kept."""
+    thread.when_busy = "interrupt"
+    thread.save()
+    with serving(by_loop(Answer(text="Once upon a time."))) as endpoint:
+        agents.load(endpoint.url)
+        agents.say(thread, "Hello", by=ana)
+        for words in ("Tell me a long story", "No, a longer one"):
+            began = doors.say(thread.pk, Turn(input={"input": words}), by=ana, via=Via.REST).run
+            held = {"status": "running", "epoch": 1, "lease_owner": "x", "lease_until": timezone.now() + dt.timedelta(minutes=1)}
+            Run.objects.filter(pk=began.pk).update(**held)
+            at = {"step": "agent", "loop_num": 1}
+            log.append(thread.pk, began.pk, [(EventKind.STEP_STARTED, at), (EventKind.STREAMING_CHUNK, {**at, "content": "There was"})])
+        agents.go_on(doors.say(thread.pk, Turn(input={"input": "Shorter"}), by=ana, via=Via.REST).run)
+        heard = [(one["role"], one["content"]) for one in endpoint.requests[-1]["messages"] if one["role"] != "system"]
+        cut = ("assistant", "There was\n\n[The person interrupted this answer.]")
+        assert heard[:2] == [("user", "Hello"), ("assistant", "Once upon a time. ")]
+        assert heard[2:] == [("user", "Tell me a long story"), cut, ("user", "No, a longer one"), cut, ("user", "Shorter")]
+        agents.say(thread, "Again", by=ana)
+        later = [one["content"] for one in endpoint.requests[-1]["messages"] if one["role"] == "user"]
+        assert later == ["Hello", "Tell me a long story", "No, a longer one", "Shorter", "Again"]
+    assert broken() == {}
