@@ -1,4 +1,4 @@
-"""A coding order from its request to its last approval, with a real command line agent, and a worker that is killed in each phase."""
+"""A coding order from its request to its pull request, with a real command line agent, and a worker that is killed in each phase."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from tests.forge_server import PROJECT, TOKEN, Forge, serving
 from tests.runs.repositories import bare_copy, git, make_repository
 from tests.servers import redis
 from tests.stack import Stack, until
@@ -19,11 +21,26 @@ from tests.stories.conftest import settle
 
 pytestmark = pytest.mark.stack
 CODER = Path(__file__).resolve().parent.parent / "coder.py"
-REPOSITORY = "from runs.models import Repository; Repository.objects.create(name='project', url={url!r}, check_command={check!r})"
+REPOSITORY = """from runs.models import Repository
+Repository.objects.create(
+    name="project", url={url!r}, check_command={check!r}, push_policy="branch", pull_request_policy="ready", forge="github",
+    forge_url={forge!r}, credential="FORGE_TOKEN",
+)"""
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
+    """It holds the repository, behind a token."""
+    folder = tmp_path_factory.mktemp("forge")
+    bare = folder / "srv" / f"{PROJECT}.git"
+    bare.parent.mkdir(parents=True)
+    bare_copy(make_repository(folder / "project", {"README.md": "# Project\n"}), bare)
+    with serving(folder / "srv") as forge:
+        yield forge
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory, forge: Forge) -> Iterator[Stack]:
     """The server and beat, with a scripted agent as the one that writes code; the test starts its workers."""
     folder = tmp_path_factory.mktemp("coding")
     (folder / "control").mkdir()
@@ -33,8 +50,10 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}"')
     with redis(folder) as url:
-        places = {"DATABASE_URL": server.replace("/postgres?", f"/{name}?"), "REDIS_URL": url}
-        stack = Stack(folder, {**places, "WAYSTATION_CODER": str(folder / "coder.json")})
+        places = {"DATABASE_URL": server.replace("/postgres?", f"/{name}?"), "REDIS_URL": url, "WAYSTATION_FORGES": forge.url}
+        git_at = {"WAYSTATION_GIT_SCHEMES": "http", "WAYSTATION_GIT_HOSTS": "127.0.0.1"}
+        token = {"WAYSTATION_CREDENTIALS_FROM_ENV": "FORGE_TOKEN", "FORGE_TOKEN": TOKEN}
+        stack = Stack(folder, {**places, **git_at, **token, "WAYSTATION_CODER": str(folder / "coder.json")})
         settle(stack)
         try:
             stack.beat()
@@ -80,10 +99,10 @@ def killed_in(own: Stack, phase: str, victim: subprocess.Popen[bytes], held: Hel
     return own.worker(f"after-{phase}")
 
 
-def test_an_order_comes_through_a_killed_worker_in_each_phase_as_if_nothing_had_happened(own):
-    """S4-5, S4-10, S4-62, S4-66, P4: two plan, one codes, one reviews, one corrects; the branch holds each change once."""
-    origin = bare_copy(make_repository(own.folder / "project", {"README.md": "# Project\n"}), own.folder / "origin")
-    own.manage("shell", "-c", REPOSITORY.format(url=str(origin), check=[sys.executable, "test_greeting.py"]))
+def test_an_order_comes_through_a_killed_worker_in_each_phase_as_if_nothing_had_happened(own, forge):
+    """S4-5, S4-10, S4-62, S4-66, P4: two plan, one codes, one reviews, one corrects; the branch holds each change once, and there is one
+    pull request."""
+    own.manage("shell", "-c", REPOSITORY.format(url=forge.clone_url, forge=forge.url, check=[sys.executable, "test_greeting.py"]))
     token = own.manage("api_token", "ana").split()[-1]
     held = Held(own, "plan")
     worker = own.worker("first")
@@ -91,8 +110,7 @@ def test_an_order_comes_through_a_killed_worker_in_each_phase_as_if_nothing_had_
         "template": "advanced-dev-workflow",
         "title": "Add a greeting",
         "user_request": "Greet the world.",
-        "repository_url": str(origin),
-        "input": {"push": True},
+        "repository_url": forge.clone_url,
     }
     status, made = own.call("POST", "/api/v1/work-orders", body, token=token)
     assert status == 201, made
@@ -122,10 +140,21 @@ def test_an_order_comes_through_a_killed_worker_in_each_phase_as_if_nothing_had_
     own.answer(order, token, "approve")
     last = own.paused(order, token, "awaiting_review_decision", revision=2)
     assert "All is well." in last["pause_content"]
+    opened, answered = threading.Event(), threading.Event()
+    forge.before_answer = lambda: (opened.set(), answered.wait(30))
     own.answer(order, token, "approve")
+    assert opened.wait(60)
+    own.kill(worker)  # the pull request is there, and nobody here knows
+    forge.before_answer = None
+    answered.set()
+    worker = own.worker("last")
     end = own.ended(order, token)
     own.kill(worker)
 
+    [pull] = forge.pulls
+    assert end["github_pull_request_url"] == f"{forge.url}/{PROJECT}/pull/{pull['number']}"
+    assert pull["title"] == "Add a greeting"
+    origin = forge.repositories / f"{PROJECT}.git"
     assert end["git_commit_count"] == 2
     assert git(origin, "log", "--format=%s", f"main..{end['branch']}").splitlines() == ["Add a greeting", "Add a greeting"]
     assert git(origin, "show", f"{end['branch']}:greeting.py").splitlines()[-1] == 'GREETING = "Hello, world"'
