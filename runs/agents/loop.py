@@ -86,6 +86,7 @@ class Loop:
             messages=self.mind["prompt_messages"],
             instructions=templating.filled(self.agent.instructions, self.state, self.context),
             tools=self._offered(),
+            output=self.agent.output_schema if self.agent.output_mode == "native" else {},
         )
         listener = model.Listener(say=self.context.stream, check=self.context.check, until=began + _seconds_left(self.agent, self.mind))
         reply = model.ask(endpoint, asked, listener, key=key)
@@ -106,7 +107,7 @@ class Loop:
         offered: list[Mapping[str, Any]] = [tools.schema_of(one) for one in self.agent.registered]
         if ASK_HUMAN in self.agent.tools:
             offered.append(asking.TOLD)
-        if self.agent.output_schema:
+        if self.agent.output_schema and self.agent.output_mode == "tool":
             words = "Give the final answer, once all is known."
             offered.append({"name": OUTPUT, "description": words, "parameters": self.agent.output_schema})
         return offered

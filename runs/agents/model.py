@@ -91,6 +91,8 @@ class Asked:
     instructions: str = ""
     tools: Sequence[Mapping[str, Any]] = ()
     """`{"name", "description", "parameters"}` each."""
+    output: Mapping[str, Any] = field(default_factory=dict)
+    """JSON Schema that the endpoint is asked to hold its text to; empty for none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,13 +216,17 @@ def _plain(value: Any) -> Any:
 
 def _parameters(asked: Asked) -> ModelRequestParameters:
     from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.output import OutputObjectDefinition
     from pydantic_ai.tools import ToolDefinition
 
     known = [
         ToolDefinition(name=one["name"], description=one["description"], parameters_json_schema=dict(one["parameters"]))
         for one in asked.tools
     ]
-    return ModelRequestParameters(function_tools=known)
+    if not asked.output:
+        return ModelRequestParameters(function_tools=known)
+    wanted = OutputObjectDefinition(json_schema=_plain(asked.output), name="answer")
+    return ModelRequestParameters(function_tools=known, output_mode="native", output_object=wanted)
 
 
 def _text_of(event: Any) -> str:

@@ -233,6 +233,16 @@ def test_an_answer_with_a_schema_becomes_the_output(endpoint, thread, ana):
     assert store.load(thread_head(thread))["output"] == {"city": "Graz"}
 
 
+def test_an_endpoint_may_hold_its_text_to_the_schema(endpoint, thread, ana):
+    agents.load(endpoint.url, output_schema=SCHEMA, output_mode="native", tools=[])
+    endpoint.script = by_loop(Answer('{"city": "Linz"}'))
+    assert agents.say(thread, "Where?", by=ana).status == "completed"
+    assert store.load(thread_head(thread))["output"] == {"city": "Linz"}
+    asked = endpoint.requests[-1]
+    assert asked["response_format"]["json_schema"]["schema"]["required"] == ["city"]
+    assert not asked.get("tools")
+
+
 def in_turn(script):
     """`by_loop`, where the model is urged on by messages of its own: those count as none of the person's."""
     return lambda messages: script([{**one, "role": "x"} if place and one["role"] == "user" else one for place, one in enumerate(messages)])
