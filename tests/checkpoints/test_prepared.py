@@ -42,7 +42,7 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(paused,
         (lambda: _open_of_order.get(ana, paused.pk), Pause.objects.open().visible_to(ana).answerable().filter(run__work_order=paused.pk)),
         (
             lambda: _claimable.get(order.latest_run_id),
-            Run.objects.select_related("thread__head", "work_order").filter(pk=order.latest_run_id, status="pending"),
+            Run.objects.select_related("thread__head", "work_order__repository").filter(pk=order.latest_run_id, status="pending"),
         ),
         (lambda: _valid.get(now, digest), ApiToken.objects.valid(now=now).select_related("user").filter(digest=digest)),
     ]

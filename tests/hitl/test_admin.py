@@ -23,7 +23,7 @@ from hitl.models import ApiToken, Decision, Delegation, InboundSource, Via, Vote
 from hitl.outbound import endpoints
 from runs import definitions
 from runs.frequency import PROMISES
-from runs.models import Pause, Repository, Run, Template
+from runs.models import Credential, Pause, Repository, Run, Template
 from tests.conftest import drive, fresh, kinds, pause_of
 from tests.runs.repositories import make_repository
 
@@ -99,8 +99,9 @@ def one_of_each(paused, root, ana):
     waitgate.create_checkpoint("r", "n", {}, {}, "b", by=ana)
     waitgate.ingest_resume_event("r", {"x": 1}, {}, node_id="later", by=ana)
     Repository.objects.create(name="one", url="/somewhere")
+    Credential.objects.create(name="forge", value="a token of the forge")
     pause = pause_of(paused)
-    facts = {"content_digest": pause.content_digest, "voted_at": timezone.now(), "via": Via.PAGE}
+    facts = {"content_digest": pause.content_digest, "voted_at": timezone.now(), "via": Via.PAGE, "digest": "0" * 64}
     Vote.objects.create(pause=pause, action="approve", voter=ana, seat=ana, **facts)
     Delegation.objects.create(from_user=ana, to_user=root, starts_at=timezone.now(), ends_at=timezone.now(), created_by=root)
     services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)

@@ -439,7 +439,7 @@ def test_the_database_lets_nothing_expire_early(asked, paused):
 def test_only_the_rules_decide_as_nobody(paused, ana):
     services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
     for change in ({"decided_by": None}, {"via": "policy"}):
-        with pytest.raises(IntegrityError, match="decision_by_nobody_only_by_policy"), transaction.atomic():
+        with pytest.raises(IntegrityError, match="decision_by_one_only"), transaction.atomic():
             Decision.objects.update(**change)
 
 

@@ -35,6 +35,8 @@ class Address:
     needs: Mapping[str, str] = field(default_factory=dict)
     sparse: bool = False
     """Also for those who see the rest there may be nothing: a patch, an earlier revision."""
+    whole: bool = False
+    """Holders of its right see what is everybody's, as in the admin."""
     refused: str = ""
     """How who sees it may be refused all the same: an answer is taken back by who gave it."""
     done: str = ""
@@ -52,8 +54,8 @@ def _maker(who: str) -> Any:
 public, login, own, signed = _maker("public"), _maker("login"), _maker("own"), _maker("signed")
 
 
-def operator(right: str, methods: str) -> Address:
-    made: Address = login(methods, needs=dict.fromkeys((*methods.split(), "HEAD", "OPTIONS"), right))
+def operator(right: str, methods: str, *, whole: bool = False) -> Address:
+    made: Address = login(methods, needs=dict.fromkeys((*methods.split(), "HEAD", "OPTIONS"), right), whole=whole)
     return made
 
 
@@ -91,7 +93,7 @@ ADDRESSES: dict[str, Address] = {
     "tools/": login("GET"),
     "delegations/": login("GET POST"),
     "delegations/<int:delegation_id>/end": Address("owner", frozenset({"POST"})),
-    "operations/": operator("runs.view_run", "GET"),
+    "operations/": operator("runs.view_run", "GET", whole=True),
     "tokens/": login("GET POST", body={"name": "mine", "scope": "read", "days": "30"}, done="paused"),
     "tokens/<uuid:token_id>/revoke": Address("owner", frozenset({"POST"})),
     "templates/": login("GET"),

@@ -122,7 +122,7 @@ def build() -> World:
         "artifact_id": artifact_of(pause).shown_id,
         "delegation_id": str(delegation_of(people).pk),
     }
-    facts = {"content_digest": pause.content_digest, "voted_at": timezone.now(), "via": Via.PAGE}
+    facts = {"content_digest": pause.content_digest, "voted_at": timezone.now(), "via": Via.PAGE, "digest": "0" * 64}
     done = Pause.objects.get(pk=ids.parse("pse", states["completed"]["pause_id"]))
     Vote.objects.create(pause=done, action="approve", voter=people["ben"], seat=people["ben"], **facts)
     anchors.drop_due(now=timezone.now())

@@ -257,6 +257,8 @@ def test_a_sweep_counts_what_waits_in_the_broker(monkeypatch):
     monkeypatch.setattr(tasks, "_broken_until", 0.0)
     with app.connection_for_write() as broker, broker.channel() as channel:
         producer, queue = broker.Producer(channel), app.amqp.queues["agents"]
+        queue(channel).declare()
+        queue(channel).purge()  # of what other tests have sent
         for number in range(3):
             producer.publish({"number": number}, exchange=queue.exchange, routing_key=queue.routing_key, declare=[queue])
         try:

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.stack
 def books(stack):
     """The sample books, where this product's workers look for them."""
     stack.manage("sample_invoices")
+    with (stack.folder / "data" / "shared" / "booking" / "purchase_orders.csv").open("a") as orders:
+        orders.write("PO-4721,10,70003,Welded frames,2226.00,5400,210,open\n")
     return stack.folder / "data" / "shared" / "booking"
 
 
@@ -56,7 +58,7 @@ def link_to(stack, address: str | None) -> str:
 def test_the_supplier_answers_by_a_link_and_the_run_goes_on(stack, open_page, books, chromium):
     """S3-49..51, S3-28: the supplier, on a phone, without account or JavaScript; the bookkeeper's page follows and names the address."""
     page = open_page("ana", "/")
-    send(page, "frames.xml", to_cii(replace(samples.without_vat_id(), number="2026/0599")))
+    send(page, "frames.xml", to_cii(replace(samples.without_vat_id(), number="2026/0599", order="PO-4721")))
     expect(page.locator(".pause")).to_contain_text(f"without an account: {samples.STEEL.email}", timeout=60_000)
     shot(page, "booking-asked-outside-desktop")
     context = chromium.new_context(base_url=stack.url, java_script_enabled=False, **PHONE)

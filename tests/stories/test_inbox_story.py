@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.stack import Stack
+from tests.stack import Stack, until
 from tests.stories.conftest import shot
 from tests.stories.test_browser_story import PHONE
 
@@ -185,7 +185,7 @@ def test_a_notification_comes_only_to_who_wished_for_it_and_looks_elsewhere(desk
     assert page.evaluate("window.notes") == [], "who looks at the page sees it there"
     page.evaluate("window.away = true")
     desk.ask()
-    page.wait_for_function("window.notes.length === 1")
+    until(lambda: page.evaluate("window.notes.length") == 1, what="the notification")  # the page forbids what wait_for_function does
     assert page.evaluate("window.notes") == [[f"{count + 2} questions wait for you", "waiting"]]
     wish.uncheck()
     desk.ask()
