@@ -107,14 +107,14 @@ def test_the_log_has_no_gap(make_order, ana):
 
 
 def test_every_step_ends_in_a_checkpoint_that_names_the_next(make_order):
-    """S0-15, C9."""
+    """S2-4, S0-15, C9."""
     order = drive(make_order("writing-quick"))
     found = list(Checkpoint.objects.filter(thread=order.thread_id).order_by("id").values_list("node_id", "next_step"))
     assert found == [("", "planning"), ("planning", "execute"), ("execute", "review"), ("review", "finish"), ("finish", "")]
 
 
 def test_a_paused_run_holds_nothing(paused):
-    """P7, S2-18, S3-12: no lease, no worker, no time at which anybody must look."""
+    """S0-83, P7, S2-18, S3-12: no lease, no worker, no time at which anybody must look."""
     run = paused.latest_run
     assert (run.status, run.lease_owner, run.lease_until) == ("paused", "", None)
     assert not Run.objects.overdue(before=run.created_at.replace(year=9999)).exists()

@@ -80,6 +80,7 @@ def test_a_straight_run_keeps_what_its_template_says_and_its_end_always(make_ord
 
 @pytest.mark.parametrize(("frequency", "rounds"), [(Frequency.STEP, 4), (Frequency.LOOPS, 4), (Frequency.FAILURE, 0)])
 def test_loops_are_kept_with_the_policy_that_says_so(order_that, templates, frequency, rounds):
+    """S0-17."""
     order = drive(runs_again(order_that, looping(4), frequency))
     assert [node for node, _, _ in nodes(order)].count("execute") == rounds
     assert state_of(order)["n"] == 4

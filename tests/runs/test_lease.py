@@ -31,7 +31,7 @@ def lose_the_lease(run_id):
 
 
 def test_a_claim_is_given_once(make_order):
-    """F0, F13."""
+    """S0-12, F0, F13."""
     run_id = make_order().latest_run_id
     now = timezone.now()
     assert [claims.claim(run_id, now=now), claims.claim(run_id, now=now)] == [True, False]

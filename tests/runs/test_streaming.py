@@ -55,7 +55,7 @@ def chunks_of(order):
 @pytest.mark.usefixtures("file_database")
 @pytest.mark.django_db(transaction=True)
 def test_what_a_step_says_is_whole_in_order_and_before_its_end(talking):
-    """S0-19, S0-29, S0-32: chunks, then `run_completed`; the state knows nothing of them."""
+    """S0-13, 14, S0-19, S0-29, S0-32: chunks, then `run_completed`; the state knows nothing of them."""
     SAID.extend(f"token {number} \x00é " for number in range(2000))
     order = drive(talking)
     chunks = chunks_of(order)
@@ -96,7 +96,7 @@ def test_who_lost_the_run_says_nothing_more(talking):
 
 
 def test_pieces_wait_for_each_other_but_never_long():
-    """At most one commit in 50 ms, and nothing waits longer than that and a commit."""
+    """S0-68: At most one commit in 50 ms, and nothing waits longer than that and a commit."""
     written: list[tuple[float, str]] = []
     chunks = Chunks(lambda text: written.append((time.monotonic(), text)))
     begun = time.monotonic()
