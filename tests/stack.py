@@ -206,9 +206,9 @@ class SlowStack(Stack):
         self.ledger = folder / "ledger"
         self.environment.update({"DJANGO_SETTINGS_MODULE": "tests.slow_settings", "TEST_LEDGER": str(self.ledger)})
 
-    def load(self, people: str) -> None:
-        """Make the templates, and the people that some lines of Python make."""
-        self.manage("shell", "-c", f"from tests import slow_steps; slow_steps.load()\n{people}")
+    def load(self, more: str = "") -> None:
+        """Make the templates, and what some more lines of Python make."""
+        self.manage("shell", "-c", f"from tests import slow_steps; slow_steps.load()\n{more}")
 
     def begin(self, template: str, token: str) -> str:
         """Make a work order; gives its id."""

@@ -23,7 +23,7 @@ function show(fresh) {
     if (isSame(old, next)) continue;
     const isCard = old.dataset.live === "card";
     const hadFocus = isCard && old.contains(document.activeElement);
-    const typing = old.contains(document.activeElement) ? document.activeElement.name : "";
+    const typing = old.contains(document.activeElement) ? sameField(next, document.activeElement) : null;
     keepText(old, next);
     const scroller = old.closest("[data-scroller]");
     const atEnd = scroller && scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 8;
@@ -36,7 +36,7 @@ function show(fresh) {
       if (!heading) continue;
       announce([next.querySelector("[data-whose]"), heading].map((part) => part?.textContent.trim() ?? "").join(" ").trim());
       if (hadFocus) heading.focus();
-    } else if (typing) next.querySelector(`textarea[name="${typing}"]`)?.focus();
+    } else typing?.focus();
   }
   if (fresh.dataset.page !== root.dataset.page) history.replaceState(null, "", fresh.dataset.page);
   Object.assign(root.dataset, fresh.dataset);
@@ -52,12 +52,14 @@ function keepOpen(old, next) {
   }
 }
 
+const sameField = (next, { id, name }) => (name ? next.querySelector(id ? `#${CSS.escape(id)}` : `textarea[name="${CSS.escape(name)}"]`) : null);
+
 /** Words that wait to be sent move into the form that replaces theirs. A card's are kept by card.js, for its run. */
 function keepText(old, next) {
   if (old.dataset.live === "card") return;
   for (const typed of old.querySelectorAll("textarea")) {
-    const field = next.querySelector(typed.id ? `#${CSS.escape(typed.id)}` : `textarea[name="${typed.name}"]`);
-    if (field) field.value ||= typed.value;
+    const field = sameField(next, typed);
+    if (field && (!field.value || field.value === typed.defaultValue)) field.value = typed.value;
   }
 }
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests import prepared
+from tests.prepared import PASSWORD
 from tests.servers import Redis
 from tests.stack import SlowStack, Stack
 
@@ -23,42 +24,25 @@ CHROMIUM = [
 SCREENSHOTS = Path(__file__).resolve().parent.parent / ".artifacts" / "screenshots"
 REDIS_NUMBERS = {"stories": 1, "accidents": 2, "broker": 3, "shutdown": 4, "queues": 5, "threads": 6, "backends": 7}
 EXPECTED = re.compile(r"\b(409|422) \(")
-PASSWORD = "a long password of the tests"
-PEOPLE = """
-from django.contrib.auth.models import Group, User
-team = Group.objects.create(name="platform")
-for name in ("ana", "ben"):
-    User.objects.create_user(name, password={password!r}, first_name=name.capitalize()).groups.add(team)
-User.objects.create_user("zoe", password={password!r})
-User.objects.create_superuser("olga", password={password!r})
-"""
 
 
 def make_stack(folder: Path, name: str) -> Stack:
-    """A stack with a database and a Redis number of its own; nothing is started yet."""
-    server = os.environ["DATABASE_URL"]
+    """A stack with a database, in which are templates and people, and a Redis number of its own; nothing is started yet."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     number = REDIS_NUMBERS[name] + len(REDIS_NUMBERS) * int(worker.removeprefix("gw"))
-    name = f"{name}_{worker}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
     redis = os.environ["TEST_REDIS_URL"].rsplit("/", 1)[0]
-    return Stack(folder, {"DATABASE_URL": server.replace("/postgres?", f"/{name}?"), "REDIS_URL": f"{redis}/{number}"})
+    return Stack(folder, {"DATABASE_URL": prepared.postgresql(f"{name}_{worker}"), "REDIS_URL": f"{redis}/{number}"})
 
 
 def settle(stack: Stack) -> None:
-    """Tables, templates, people, and a real repository."""
-    stack.manage("migrate", "-v0")
-    stack.manage("load_templates")
-    stack.manage("shell", "-c", PEOPLE.format(password=PASSWORD))
+    """A real repository."""
     stack.manage("sample_repository", str(stack.folder / "celery"))
 
 
 def make_slow_stack(folder: Path, name: str) -> SlowStack:
     """A stack with people, and with the templates of `tests.slow_steps`; nothing is started yet."""
     slow = SlowStack(folder, make_stack(folder, name).environment)
-    slow.manage("migrate", "-v0")
-    slow.load(PEOPLE.format(password=PASSWORD))
+    slow.load()
     return slow
 
 

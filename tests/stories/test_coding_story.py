@@ -10,14 +10,13 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
+from tests import prepared
 from tests.forge_server import PROJECT, TOKEN, Forge, serving
 from tests.runs.repositories import bare_copy, git, make_repository
 from tests.servers import redis
 from tests.stack import Stack, until
-from tests.stories.conftest import settle
 
 pytestmark = pytest.mark.stack
 CODER = Path(__file__).resolve().parent.parent / "coder.py"
@@ -46,15 +45,12 @@ def own(tmp_path_factory: pytest.TempPathFactory, forge: Forge) -> Iterator[Stac
     (folder / "control").mkdir()
     config = {"command": [sys.executable, str(CODER), str(folder / "control")], "stdin": True, "output": "claude-code"}
     (folder / "coder.json").write_text(json.dumps(config))
-    server, name = os.environ["DATABASE_URL"], f"coding_{os.environ.get('PYTEST_XDIST_WORKER', 'gw0')}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
+    database = prepared.postgresql(f"coding_{os.environ.get('PYTEST_XDIST_WORKER', 'gw0')}")
     with redis(folder) as url:
-        places = {"DATABASE_URL": server.replace("/postgres?", f"/{name}?"), "REDIS_URL": url, "WAYSTATION_FORGES": forge.url}
+        places = {"DATABASE_URL": database, "REDIS_URL": url, "WAYSTATION_FORGES": forge.url}
         git_at = {"WAYSTATION_GIT_SCHEMES": "http", "WAYSTATION_GIT_HOSTS": "127.0.0.1"}
         token = {"WAYSTATION_CREDENTIALS_FROM_ENV": "FORGE_TOKEN", "FORGE_TOKEN": TOKEN}
         stack = Stack(folder, {**places, **git_at, **token, "WAYSTATION_CODER": str(folder / "coder.json")})
-        settle(stack)
         try:
             stack.beat()
             stack.web()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import prepared
 from tests.stack import Stack, until
 
 pytestmark = pytest.mark.stack
@@ -21,6 +22,13 @@ def alone(tmp_path: Path) -> Iterator[Stack]:
     stack.environment.pop("WAYSTATION_LEASE_SECONDS")  # as a newcomer has it
     yield stack
     stack.stop()
+
+
+@pytest.fixture
+def ready(alone: Stack) -> Stack:
+    """Its folder is not quite empty: the tables are there."""
+    prepared.sqlite(alone.folder / "data")
+    return alone
 
 
 def printed(stack: Stack) -> tuple[str, str]:
@@ -49,56 +57,56 @@ def test_killed_at_a_pause_it_comes_back_with_the_question_and_runs_no_step_twic
     assert started == ["planning", "execute", "deliver"]
 
 
-def test_killed_while_a_step_works_it_goes_on_by_itself(alone):
-    process = alone.standalone("--demo")
-    order = printed(alone)[1]
-    token = alone.manage("api_token", "reviewer").split()[-1]
-    alone.paused(order, token, "awaiting_plan_approval")
-    alone.answer(order, token, "approve")
-    alone.wait_for_log(order, token, "Fix ")
-    alone.kill(process)
-    alone.standalone("--demo")
-    state = alone.paused(order, token, "awaiting_implementation_review")
-    workspace = alone.folder / "data" / "workspaces" / order
+def test_killed_while_a_step_works_it_goes_on_by_itself(ready):
+    process = ready.standalone("--demo")
+    order = printed(ready)[1]
+    token = ready.manage("api_token", "reviewer").split()[-1]
+    ready.paused(order, token, "awaiting_plan_approval")
+    ready.answer(order, token, "approve")
+    ready.wait_for_log(order, token, "Fix ")
+    ready.kill(process)
+    ready.standalone("--demo")
+    state = ready.paused(order, token, "awaiting_implementation_review")
+    workspace = ready.folder / "data" / "workspaces" / order
     subjects = subprocess.run(
         ["git", "-C", workspace, "log", "--format=%s", "origin/HEAD..HEAD"], capture_output=True, text=True, check=True
     ).stdout
     assert len(subjects.splitlines()) == len(set(subjects.splitlines())) == int(state["facts"]["Commits"])
 
 
-def test_it_stops_cleanly_on_sigterm_and_says_so(alone):
-    process = alone.standalone()
+def test_it_stops_cleanly_on_sigterm_and_says_so(ready):
+    process = ready.standalone()
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
-    assert "Stopping" in (alone.folder / "standalone.log").read_text()
+    assert "Stopping" in (ready.folder / "standalone.log").read_text()
 
 
-def test_two_on_one_folder_are_refused_with_a_reason(alone):
-    alone.standalone()
-    words = alone.manage("standalone", "--port", "1", check=False)
+def test_two_on_one_folder_are_refused_with_a_reason(ready):
+    ready.standalone()
+    words = ready.manage("standalone", "--port", "1", check=False)
     assert "Another Waystation already works in" in words
 
 
-def test_a_taken_port_is_said(alone, tmp_path_factory):
-    alone.standalone()
+def test_a_taken_port_is_said(ready, tmp_path_factory):
+    ready.standalone()
     other = Stack(tmp_path_factory.mktemp("other"), {})
-    words = other.manage("standalone", "--port", str(alone.port), check=False)
-    assert f"Port {alone.port} on 127.0.0.1 cannot be used" in words
+    words = other.manage("standalone", "--port", str(ready.port), check=False)
+    assert f"Port {ready.port} on 127.0.0.1 cannot be used" in words
 
 
-def test_of_the_demo_invoices_one_is_booked_and_two_wait(alone):
+def test_of_the_demo_invoices_one_is_booked_and_two_wait(ready):
     """S3-49, S3-50, offline: one books itself, one waits for a bookkeeper, one for the supplier; a second start makes no more."""
-    process = alone.standalone("--demo")
-    token = alone.manage("api_token", "reviewer").split()[-1]
+    process = ready.standalone("--demo")
+    token = ready.manage("api_token", "reviewer").split()[-1]
 
     def phases() -> list[str]:
-        orders = alone.call("GET", "/api/v1/work-orders", token=token)[1]["results"]
+        orders = ready.call("GET", "/api/v1/work-orders", token=token)[1]["results"]
         return sorted(one["current_phase"] for one in orders if one["template"] == "smart-booking")
 
     expected = ["completed", "missing_supplier_data", "needs_bookkeeper_decision"]
     until(lambda: phases() == expected, what="the three invoices")
-    ledger = alone.folder / "data" / "shared" / "booking" / "ledger.csv"
+    ledger = ready.folder / "data" / "shared" / "booking" / "ledger.csv"
     assert len(ledger.read_text().splitlines()) == 5
-    alone.kill(process)
-    alone.standalone("--demo")
+    ready.kill(process)
+    ready.standalone("--demo")
     assert phases() == expected

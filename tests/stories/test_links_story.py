@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests import prepared
+from tests.prepared import PASSWORD, PEOPLE
 from tests.stack import SlowStack, until
-from tests.stories.conftest import PASSWORD, PEOPLE, shot
+from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
@@ -29,8 +31,8 @@ User.objects.filter(username__in=["ben", "olga"]).update(email="ben@example.org"
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
     """All in one process on SQLite; mail goes to files."""
     stack = SlowStack(tmp_path_factory.mktemp("links"), {})
-    stack.manage("migrate", "-v0")
-    stack.load(PEOPLE.format(password=PASSWORD) + EASY)
+    prepared.sqlite(stack.folder / "data")
+    stack.load(PEOPLE + EASY)
     stack.standalone()
     yield stack
     stack.stop()

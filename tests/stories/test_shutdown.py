@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from checkpoints import ids
+from tests import prepared
 from tests.slow_steps import TICKS
 from tests.stack import SlowStack, until
 from tests.stories.conftest import make_slow_stack
@@ -105,6 +106,7 @@ def test_a_worker_without_work_ends_at_once(own, token, pool):
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[SlowStack]:
+    prepared.sqlite(tmp_path / "data")
     stack = SlowStack(tmp_path, {})
     yield stack
     stack.stop()
