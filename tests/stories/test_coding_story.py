@@ -137,7 +137,12 @@ def test_an_order_comes_through_a_killed_worker_in_each_phase_as_if_nothing_had_
     last = own.paused(order, token, "awaiting_review_decision", revision=2)
     assert "All is well." in last["pause_content"]
     opened, answered = threading.Event(), threading.Event()
-    forge.before_answer = lambda: (opened.set(), answered.wait(30))
+
+    def hold() -> None:
+        opened.set()
+        answered.wait(30)
+
+    forge.before_answer = hold
     own.answer(order, token, "approve")
     assert opened.wait(60)
     own.kill(worker)  # the pull request is there, and nobody here knows
