@@ -37,9 +37,9 @@ LONG = {"test_crash_points.py", "test_frequency.py", "test_crash_children.py", "
 
 SHOWING = {
     "test_admin.py", "test_agent_endpoints.py", "test_api_export.py", "test_api_pauses.py", "test_api_tokens.py",
-    "test_api_work_orders.py", "test_commands.py", "test_desk.py", "test_edits.py",
+    "test_api_work_orders.py", "test_commands.py", "test_desk.py",
     "test_forgery.py", "test_inbound.py", "test_links.py", "test_operations_page.py", "test_outbound_pages.py",
-    "test_pages.py", "test_pages_children.py", "test_pages_damage.py", "test_pages_threads.py", "test_postponing.py",
+    "test_pages.py", "test_pages_children.py", "test_pages_damage.py", "test_pages_threads.py",
     "test_receipts.py", "test_repository_settings.py", "test_template_pages.py", "test_token_pages.py",
     "test_typed_answers.py", "test_wait_gate_docs.py", "test_webhooks_out.py",
 }  # fmt: skip
