@@ -65,7 +65,8 @@ def test_a_worker_without_the_workspace_restores_it_from_the_checkpoint(own):
     worker = own.worker("elsewhere")
     order = order_at_execute(own, token)
     state = own.paused(order, token, "awaiting_implementation_review")
-    subprocess.run(["rm", "-rf", own.folder / "data" / "workspaces"], check=True)
+    folder = own.folder / "data" / "workspaces"  # in which the worker may be putting a lock away just now
+    until(lambda: not subprocess.run(["rm", "-rf", folder], check=False).returncode, what="the workspaces to be gone")
     own.answer(order, token, "approve")
     own.paused(order, token, "awaiting_review_decision")
     own.answer(order, token, "approve")
