@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -21,7 +20,7 @@ from hitl.models import Via
 from hitl.threads import Said
 from runs import threads as turns
 from runs.api import NewestFirst, user_of
-from runs.models import Pause, QueuedTurn, Run
+from runs.models import QueuedTurn, Run
 from runs.states import RunStatus
 from runs.threads import Turn
 
@@ -255,11 +254,6 @@ def message(value: Any) -> Any:
     return value
 
 
-class ResumeIn(serializers.Serializer[Any]):
-    checkpoint_id = IdField("ckpt", default=None, allow_null=True, help_text="Where to go on from; the latest where it is left out.")
-    reason = serializers.CharField(max_length=2_000, default="", allow_blank=True)
-
-
 class CheckpointOut(serializers.ModelSerializer[Checkpoint]):
     id = serializers.CharField(source="shown_id", help_text="ckpt_…")
     thread_id = serializers.SerializerMethodField()
@@ -444,90 +438,6 @@ def flag(request: Request, name: str, default: bool) -> bool:
     if text not in {"true", "false", "1", "0"}:
         raise serializers.ValidationError({name: ["true or false."]})
     return text in {"true", "1"}
-
-
-class Runs(APIView):
-    @extend_schema(
-        operation_id="list_runs",
-        responses=RunOut(many=True),
-        parameters=[
-            OpenApiParameter("status", str, description="A status; `pending_input` for runs that wait for a person."),
-            OpenApiParameter("thread", str, description="Of one thread, thr_…"),
-        ],
-        summary="List runs, newest first",
-    )
-    def get(self, request: Request) -> Response:
-        found: Any = runs_shown().filter(thread__in=Thread.objects.visible_to(request.user))
-        status = request.query_params.get("status", "")
-        if status == PENDING_INPUT:
-            found = found.filter(Exists(Pause.objects.open().filter(run=OuterRef("pk"))))
-        elif status:
-            if status not in RunStatus.values:
-                raise serializers.ValidationError({"status": [f"One of {', '.join([*RunStatus.values, PENDING_INPUT])}."]})
-            found = found.filter(status=status)
-        if thread := request.query_params.get("thread"):
-            found = found.filter(thread=IdField("thr").run_validation(thread))
-        pages = NewestFirst()
-        return pages.get_paginated_response(RunOut(pages.paginate_queryset(found, request, view=self), many=True).data)
-
-
-class RunDetail(APIView):
-    @extend_schema(operation_id="get_run", responses=RunOut, summary="Read a run")
-    def get(self, request: Request, run_id: UUID) -> Response:
-        return Response(RunOut(threads.find_run(run_id, by=user_of(request))).data)
-
-
-class RunCheckpoints(APIView):
-    @extend_schema(operation_id="list_run_checkpoints", responses=CheckpointOut(many=True), summary="A run's checkpoints, newest first")
-    def get(self, request: Request, run_id: UUID) -> Response:
-        run = threads.find_run(run_id, by=user_of(request))
-        pages = NewestFirst()
-        found = pages.paginate_queryset(Checkpoint.objects.filter(run_id=run.pk).defer("body"), request, view=self)
-        return pages.get_paginated_response(CheckpointOut(found, many=True).data)
-
-
-class RunInput(APIView):
-    @extend_schema(
-        operation_id="give_run_input",
-        request=InputIn,
-        responses={201: SaidOut},
-        summary="Answer what a run asks, in words",
-        examples=[OpenApiExample("Approve", {"content": "APPROVE"}, request_only=True)],
-    )
-    def post(self, request: Request, run_id: UUID) -> Response:
-        data = InputIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        said = threads.input_to(run_id, data.validated_data["given"], by=user_of(request), via=Via.REST)
-        return Response(SaidOut(said).data, status=201)
-
-
-class RunResume(APIView):
-    @extend_schema(
-        operation_id="resume_run",
-        request=ResumeIn,
-        responses={200: SaidOut},
-        summary="Go on with a run",
-        description="Answers with the run to follow: a failed run is taken up by a new one; one that waits asks again.",
-    )
-    def post(self, request: Request, run_id: UUID) -> Response:
-        data = ResumeIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        said = threads.resume(run_id, by=user_of(request), via=Via.REST, **data.validated_data)
-        return Response(SaidOut(said).data)
-
-
-class RunCancel(APIView):
-    @extend_schema(operation_id="cancel_run", request=None, responses={200: RunOut}, summary="End a run and its child runs")
-    def post(self, request: Request, run_id: UUID) -> Response:
-        threads.cancel(run_id, by=user_of(request), via=Via.REST)
-        return Response(RunOut(runs_shown().get(pk=run_id)).data)
-
-
-class RunSuspend(APIView):
-    @extend_schema(operation_id="suspend_run", request=None, responses={200: RunOut}, summary="Stop a run at its next step boundary")
-    def post(self, request: Request, run_id: UUID) -> Response:
-        threads.suspend(run_id, by=user_of(request))
-        return Response(RunOut(runs_shown().get(pk=run_id)).data)
 
 
 class CheckpointDetail(APIView):

@@ -113,10 +113,6 @@ class Place:
     def __init__(self, pause: Pause, by: Actor) -> None:
         self.pause, self.by, self.now = pause, by, timezone.now()
 
-    def seat_for(self, action: str) -> Actor:
-        """As whom this answer is given. Raises Refused."""
-        raise NotImplementedError
-
     @cached_property
     def votes(self) -> list[Vote]:
         if quorum(self.pause) < 2:

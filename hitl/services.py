@@ -150,7 +150,7 @@ def _standing_outside(pause_id: uuid.UUID, by: Outsider) -> outside.Standing:
     return outside.Standing(pause, by)
 
 
-def _decide(pause: Pause, answer: voting.Answer, standing: policy.Place) -> Decision | Vote:
+def _decide(pause: Pause, answer: voting.Answer, standing: Standing | outside.Standing) -> Decision | Vote:
     """`decide` on a pause that was looked up for whoever answers, `answerable`."""
     check_open(pause)
     if answer.revision is not None and answer.revision != pause.revision:
