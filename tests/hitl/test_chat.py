@@ -19,7 +19,7 @@ from runs.threads import Turn
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State, step
 from tests.databases import file_database as file_database
 from tests.hitl.test_pages import ATTACKS, dangerous, text
-from tests.hitl.test_threads import drive, state_of
+from tests.talking import drive, state_of
 
 pytestmark = pytest.mark.django_db
 

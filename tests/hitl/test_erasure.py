@@ -25,7 +25,7 @@ from tests import crash
 from tests.anything import order_that as order_that
 from tests.conftest import drive, fresh, pause_of
 from tests.databases import rows
-from tests.hitl.test_admin import client_of, staff
+from tests.desks import client_of, staff
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

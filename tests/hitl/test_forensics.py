@@ -20,7 +20,7 @@ from runs.engine.advance import advance
 from runs.models import Run
 from tests.conftest import drive, fresh, head_of, pause_of
 from tests.databases import rows
-from tests.hitl.test_admin import client_of, page_of, said, staff
+from tests.desks import client_of, page_of, said, staff
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]  # its parts are asked of each database by their own tests
 API = "/api/v1"

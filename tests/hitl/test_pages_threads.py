@@ -25,8 +25,8 @@ from tests.anything import order_that
 from tests.databases import rows
 from tests.hitl.test_pages import ATTACKS, dangerous, text
 from tests.hitl.test_pages import url as url_of_order
-from tests.hitl.test_threads import FAIL, RAN, drive, state_of, thread
 from tests.runs.test_children import ASKING, PLAYS, asked, says, sub, work_off
+from tests.talking import FAIL, RAN, drive, state_of, thread
 
 pytestmark = pytest.mark.django_db
 

@@ -20,7 +20,7 @@ from runs.states import CANCELLED, COMPLETED
 from runs.threads import ThreadBusy, Turn
 from tests.databases import at_once
 from tests.databases import file_database as file_database
-from tests.hitl.test_threads import FAIL, drive, state_of, texts, thread
+from tests.talking import FAIL, drive, state_of, texts, thread
 
 pytestmark = pytest.mark.django_db
 

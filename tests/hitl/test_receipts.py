@@ -17,7 +17,7 @@ from checkpoints.models import Blob
 from hitl import erasure, services
 from hitl.models import Decision, Via
 from tests.conftest import drive, fresh, pause_of
-from tests.hitl.test_admin import client_of, staff
+from tests.desks import client_of, staff
 from tests.hitl.test_undo import patient_template
 
 pytestmark = pytest.mark.django_db

@@ -15,10 +15,10 @@ from runs.models import Pause, Run
 from runs.threads import Turn
 from runs.workflows.sequence import FrozenStep
 from tests.databases import rows
-from tests.hitl.test_threads import RAN, drive, say
-from tests.hitl.test_threads import give as give
-from tests.hitl.test_threads import thread as thread
 from tests.ruled import rest
+from tests.talking import RAN, drive, say
+from tests.talking import give as give
+from tests.talking import thread as thread
 
 pytestmark = pytest.mark.django_db
 

@@ -3,99 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
-import uuid
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from django.utils import timezone
 
 from checkpoints import ids, store
-from checkpoints.models import Checkpoint, Event, Thread
+from checkpoints.models import Checkpoint, Event
 from hitl import services, threads
 from hitl.models import Decision, Via
 from runs import definitions
 from runs import threads as turns
-from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.services import InputInvalid
 from runs.threads import NothingToResume, ThreadBusy, Turn
-from runs.workflows.base import Ask, Context, Go, Outcome, Report, State, StepFailed, step
+from tests.talking import FAIL, RAN, drive, head_of, say, state_of, texts
+from tests.talking import give as give
+from tests.talking import thread as thread
 
 pytestmark = pytest.mark.django_db
-
-RAN: list[str] = []
-FAIL: set[str] = set()
-"""Steps that fail."""
-
-
-def say(text: str, role: str = "user") -> dict[str, Any]:
-    return {"messages": [{"id": str(uuid.uuid4()), "role": role, "content": text}]}
-
-
-def texts(state: State) -> list[str]:
-    return [message["content"] for message in state["messages"]]
-
-
-@step("talk.step")
-def talk(state: State, context: Context) -> Outcome:
-    RAN.append(context.step)
-    if context.step in FAIL:
-        raise StepFailed("The line went dead.", code="dead_line")
-    return Go(update={**say(f"{context.step} heard {len(state.get('messages', []))}", "assistant"), "last": context.step})
-
-
-@step("talk.ask")
-def ask(state: State, context: Context) -> Outcome:
-    RAN.append(context.step)
-    return Ask(question="Which one?", ways={"answer": "step3"}, report=Report(content="This one or that one?"), phase="asking")
-
-
-@pytest.fixture
-def thread(templates: None, ana, team) -> Thread:
-    """A thread of Ana's for the template `talk`: three steps, messages joined by id."""
-    RAN.clear()
-    FAIL.clear()
-    for name in ("step", "ask"):
-        definitions.edit_step_template(f"talk-{name}", title="Talk", function=f"talk.{name}")
-    three = [{"step_type": "execute", "name": f"step{number}", "step_template_slug": "talk-step"} for number in (1, 2, 3)]
-    pausing = [{**three[0], "pause_after": True, "pause_phase": "awaiting_plan_approval"}, *three[1:]]
-    asking = [three[0], {"step_type": "execute", "name": "step2", "step_template_slug": "talk-ask"}, three[2]]
-    for slug, steps in {"talk": three, "talk-pausing": pausing, "talk-asking": asking}.items():
-        definitions.edit_template(slug, steps=steps, title=slug, needs_repository=False, reducers={"messages": "upsert_by_id"})
-    return turns.open_thread(by=ana, title="A talk", team=team)
-
-
-@pytest.fixture
-def give(thread, ana) -> Callable[..., threads.Said]:
-    """Give the thread a turn, and let workers work."""
-
-    def give(by=ana, auto_resume_pending: bool = True, **turn: Any) -> threads.Said:
-        said = threads.say(thread.pk, Turn(**turn), by=by, via=Via.REST, auto_resume_pending=auto_resume_pending)
-        drive(said.run)
-        return said
-
-    return give
-
-
-def drive(run: Run) -> Run:
-    while advance(run.pk, budget=60):
-        pass
-    run.refresh_from_db()
-    return run
-
-
-def head_of(thread: Thread) -> Checkpoint:
-    head = Thread.objects.select_related("head").get(pk=thread.pk).head
-    assert head is not None
-    return head
-
-
-def state_of(thread: Thread) -> State:
-    return store.load(head_of(thread))
-
-
-# By itself
 
 
 def test_one_call_with_a_thread_and_new_input_is_all_it_takes(give, thread):
@@ -414,136 +339,3 @@ def test_the_latest_checkpoint_costs_no_search(give, thread, django_assert_num_q
     give(template="talk", input=say("Hello"))
     with django_assert_num_queries(2):
         turns.place_of(thread.pk)
-
-
-# Over REST
-
-
-@pytest.fixture
-def call(api, ana, thread):
-    def call(method: str, path: str, body: Any = None, *, by=ana, status: int = 200) -> Any:
-        response = getattr(api(by), method)(f"/api/v1/{path}", body, format="json")
-        assert response.status_code == status, response.content
-        for run in Run.objects.filter(status="pending"):
-            drive(run)
-        return response.json() if response.content else None
-
-    return call
-
-
-def test_a_conversation_over_rest(call):
-    """S0-7, S0-40, S0-53, S0-57, S0-58, S1-27."""
-    made = call("post", "threads", {"title": "Support"}, status=201)
-    path = f"threads/{made['id']}"
-    said = call("post", f"{path}/runs", {"template": "talk-pausing", "input": "Hello"}, status=201)
-    assert (said["how"], said["run"]["status"], said["decision"]) == ("started", "pending", None)
-    [waiting] = call("get", "runs?status=pending_input")["results"]
-    assert (waiting["id"], waiting["thread_id"], waiting["pending_input"]["prompt"]) == (
-        said["run"]["id"], made["id"], "Waiting for Plan Approval",
-    )  # fmt: skip
-    assert waiting["pending_input"]["checkpoint_id"] == call("get", path)["head"]
-    said = call("post", f"{path}/runs?auto_resume_pending=true", {"input": "APPROVE"}, status=201)
-    assert (said["how"], said["decision"]) == ("answered", "approve")
-    run = call("get", f"runs/{said['run']['id']}")
-    assert (run["status"], run["pending_input"], run["work_order_id"]) == ("completed", None, None)
-    state = call("get", f"{path}/state")
-    assert (state["values"]["last"], state["next_step"]) == ("step3", "")
-    history = call("get", f"{path}/history")["results"]
-    assert [one["node_id"] for one in history] == ["step3", "step2", "step1", "step1", ""]
-    assert call("get", f"runs/{run['id']}/checkpoints")["results"] == history
-    events = call("get", f"{path}/events?after=2")
-    assert [event["seq"] for event in events] == list(range(3, 3 + len(events)))
-    assert call("get", f"checkpoints/{history[0]['id']}")["state"]["last"] == "step3"
-
-
-def test_a_run_is_answered_resumed_and_cancelled_over_rest(call, thread):
-    """S0-10, S0-11, S0-42, S0-73."""
-    path = f"threads/{thread.shown_id}/runs"
-    run = call("post", path, {"template": "talk-pausing", "input": {}}, status=201)["run"]["id"]
-    assert call("post", f"runs/{run}/resume", {})["how"] == "asked"
-    said = call("post", f"runs/{run}/input", {"content": "shorter"}, status=201)
-    assert (said["decision"], said["run"]["id"]) == ("revise", run)
-    assert call("post", f"runs/{run}/cancel")["status"] == "cancelled"
-    assert call("post", f"runs/{run}/cancel", status=409)["code"] == "run_ended"
-    assert call("post", f"runs/{run}/input", {"content": "x"}, status=409)["code"] == "pause_closed"
-    assert call("post", f"runs/{run}/resume", {}, status=409)["code"] == "nothing_to_resume"
-    first = Checkpoint.objects.filter(thread=thread).earliest("created_at").shown_id
-    said = call("post", f"runs/{run}/resume", {"checkpoint_id": first})
-    assert said["how"] == "resumed"
-    assert said["run"]["id"] != run
-
-
-def test_a_run_and_its_child_runs_are_suspended_over_rest(api, thread, ana):
-    """Issue 3, 5: each at its own next boundary."""
-    run = turns.invoke(thread.pk, Turn(template="talk", input={}), by=ana)
-    own = Thread.objects.create(owner=ana)
-    Run.objects.create(thread=own, definition=run.definition, parent=run, child_name="kid", depth=1, due_at=run.due_at)
-    address = f"/api/v1/runs/{run.shown_id}/suspend"
-    assert api(ana).post(address).json()["id"] == run.shown_id
-    assert set(Run.objects.values_list("suspend_by", flat=True)) == {"Ana Ruiz"}
-    Run.objects.update(status="cancelled", ended_at=run.due_at)
-    late = api(ana).post(address)
-    assert (late.status_code, late.json()["code"]) == (409, "run_ended")
-
-
-def test_a_failed_run_is_resumed_over_rest_as_the_run_to_follow(call, thread):
-    """S0-42."""
-    FAIL.add("step2")
-    run = call("post", f"threads/{thread.shown_id}/runs", {"template": "talk", "input": {}}, status=201)["run"]["id"]
-    FAIL.clear()
-    said = call("post", f"runs/{run}/resume", {})
-    assert (said["how"], said["run"]["retry_of"]) == ("resumed", run)
-    assert call("get", f"runs/{said['run']['id']}")["status"] == "completed"
-
-
-def test_a_checkpoint_of_a_thread_is_forked_over_rest(call, thread):
-    call("post", f"threads/{thread.shown_id}/runs", {"template": "talk", "input": {}}, status=201)
-    after_one = Checkpoint.objects.get(thread=thread, node_id="step1")
-    run = call("post", f"checkpoints/{after_one.shown_id}/fork", {"reason": "try again", "state": {"x": 1}}, status=201)
-    assert run["thread_id"] == thread.shown_id
-    assert call("get", f"runs/{run['id']}")["status"] == "completed"
-    assert state_of(thread)["x"] == 1
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status", "code"),
-    [
-        ("post", "threads/{t}/runs", {"template": "talk", "input": [1]}, 400, "invalid"),
-        ("post", "threads/{t}/runs", {"template": "talk", "input": {"x": "\x00"}}, 400, "invalid"),
-        ("post", "threads/{t}/runs", {"template": "nothing", "input": {}}, 404, "template_not_found"),
-        ("post", "threads/{t}/runs", {"input": {}}, 422, "input_invalid"),
-        ("post", "threads/{t}/runs", {"template": "talk", "input": {"messages": 3}}, 422, "merge_failed"),
-        ("post", "threads/{t}/runs", {"checkpoint_id": "ckpt_x"}, 400, "invalid"),
-        ("post", "threads/{t}/runs?auto_resume_pending=perhaps", {"template": "talk"}, 400, "invalid"),
-        ("post", "threads", {"title": "x" * 201}, 400, "invalid"),
-        ("post", "threads", {"team": "nobody's"}, 400, "invalid"),
-        ("get", "threads/{t}/state", None, 404, "not_found"),
-        ("get", "threads/{t}/events?after=-1", None, 400, "invalid"),
-        ("get", "threads/{t}/events?limit=99999", None, 400, "invalid"),
-        ("get", "threads/thr_00000000000000000000000000", None, 404, "not_found"),
-        ("get", "runs?status=odd", None, 400, "invalid"),
-        ("get", "runs?thread=odd", None, 400, "invalid"),
-        ("get", "runs/run_00000000000000000000000000", None, 404, "not_found"),
-        ("post", "runs/run_00000000000000000000000000/resume", {}, 404, "not_found"),
-        ("get", "checkpoints/ckpt_00000000000000000000000000", None, 404, "not_found"),
-    ],
-)
-def test_nonsense_is_a_clear_refusal(call, thread, method, path, body, status, code):
-    assert call(method, path.format(t=thread.shown_id), body, status=status)["code"] == code
-    assert not Run.objects.exists()
-
-
-def test_strangers_find_nothing_over_rest(call, thread, zoe):
-    call("post", f"threads/{thread.shown_id}/runs", {"template": "talk-pausing", "input": {}}, status=201)
-    run, head = Run.objects.get(), head_of(thread)
-    assert call("get", "threads", by=zoe)["results"] == []
-    assert call("get", "runs", by=zoe)["results"] == []
-    for method, path in [
-        ("get", f"threads/{thread.shown_id}"), ("get", f"threads/{thread.shown_id}/state"), ("get", f"threads/{thread.shown_id}/history"),
-        ("get", f"threads/{thread.shown_id}/events"), ("get", f"threads/{thread.shown_id}/runs"),
-        ("post", f"threads/{thread.shown_id}/runs"), ("get", f"runs/{run.shown_id}"), ("get", f"runs/{run.shown_id}/checkpoints"),
-        ("post", f"runs/{run.shown_id}/resume"), ("post", f"runs/{run.shown_id}/cancel"), ("get", f"checkpoints/{head.shown_id}"),
-    ]:  # fmt: skip
-        assert call(method, path, {} if method == "post" else None, by=zoe, status=404)["code"] == "not_found"
-    assert call("post", f"runs/{run.shown_id}/input", {"content": "APPROVE"}, by=zoe, status=404)["code"] == "not_found"
-    assert not Decision.objects.exists()
