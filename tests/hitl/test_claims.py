@@ -15,10 +15,10 @@ from hitl.models import Decision, Via
 from runs.models import Pause
 from tests.conftest import pause_of
 from tests.databases import rows
-from tests.hitl.test_invariants import broken
 from tests.ruled import browser, rest
 from tests.ruled import door as door
 from tests.ruled import ruled as ruled
+from tests.wholeness import broken
 
 pytestmark = pytest.mark.django_db
 

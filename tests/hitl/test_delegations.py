@@ -12,10 +12,10 @@ from checkpoints.models import Event
 from hitl import delegations, policy, services
 from hitl.models import Decision, Delegation, Via, Vote
 from tests.conftest import drive, pause_of
-from tests.hitl.test_invariants import broken
 from tests.ruled import browser, rest
 from tests.ruled import door as door
 from tests.ruled import ruled as ruled
+from tests.wholeness import broken
 
 pytestmark = pytest.mark.django_db
 

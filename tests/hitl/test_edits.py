@@ -9,9 +9,9 @@ from hitl.models import Decision, Via, Vote
 from hitl.policy import NotNow
 from tests.anything import state_of
 from tests.conftest import drive, fresh, pause_of
-from tests.hitl.test_invariants import broken
 from tests.ruled import browser, rest
 from tests.ruled import ruled as ruled
+from tests.wholeness import broken
 
 pytestmark = pytest.mark.django_db
 

@@ -1,4 +1,7 @@
-"""Telling people: who is told of what, once each, and what becomes of it when the question is closed."""
+"""Telling people: who is told of what, once each, and what becomes of it when the question is closed.
+
+Long, since who is told depends on all that happens to a question: the same few people and one question go through all of it.
+"""
 
 from __future__ import annotations
 

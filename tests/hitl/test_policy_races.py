@@ -14,8 +14,8 @@ from runs.models import Pause
 from tests.conftest import fresh, kinds, pause_of
 from tests.databases import at_once
 from tests.databases import file_database as file_database
-from tests.hitl.test_invariants import broken
 from tests.ruled import ruled as ruled
+from tests.wholeness import broken
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 

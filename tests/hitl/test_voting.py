@@ -12,10 +12,10 @@ from hitl.models import Decision, Via, Vote
 from runs.models import Pause
 from tests.anything import state_of
 from tests.conftest import drive, fresh, kinds, pause_of
-from tests.hitl.test_invariants import broken
 from tests.ruled import browser, rest
 from tests.ruled import door as door
 from tests.ruled import ruled as ruled
+from tests.wholeness import broken
 
 pytestmark = pytest.mark.django_db
 

@@ -1,4 +1,7 @@
-"""Waystation as the wait gate of another engine: open a wait, answer it, go on with the merged state."""
+"""Waystation as the wait gate of another engine: open a wait, answer it, go on with the merged state.
+
+Long, since it walks one protocol from end to end, in its order, on one engine: apart, each part would have to open the waits anew.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A process dies at every statement and commit of every operation, one moment after the other. What comes of it is always the same."""
+"""A process dies at every statement and commit of every operation, one moment after the other. What comes of it is always the same.
+
+Long, since every operation stands here beside the others: one list of moments and one judge serve them all, and what is missing is seen.
+"""
 
 from __future__ import annotations
 
