@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 from langgraph.types import Command
@@ -18,23 +16,14 @@ from checkpoints.langgraph import DjangoSaver
 from checkpoints.models import Checkpoint
 from checkpoints.store import CheckpointDamaged, StateLocked
 from tests.checkpoints import graphs
+from tests.checkpoints.saving import owner as owner
+from tests.checkpoints.saving import saver as saver
 from tests.databases import file_database
 from tests.sealing import NEW, OLD, dump, keys
 
 __all__ = ["file_database"]
 WORD = "Wiesenschaumkraut"
 AT: Any = {"configurable": {"thread_id": "t"}}
-
-
-@pytest.fixture
-def owner(file_database: None) -> User:
-    return User.objects.create_user("ana", password="ana's long password")
-
-
-@pytest.fixture
-def saver(owner: User) -> Iterator[DjangoSaver]:
-    with DjangoSaver(owner=owner) as opened:
-        yield opened
 
 
 def sealed_with() -> set[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -16,25 +15,15 @@ from langgraph.types import Command
 
 from checkpoints import store
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
-from checkpoints.langgraph import DjangoSaver
 from checkpoints.models import Checkpoint, Thread
 from tests.checkpoints import conformance, graphs
+from tests.checkpoints.saving import owner as owner
+from tests.checkpoints.saving import saver as saver
 from tests.crash import child_environment
 from tests.databases import file_database
 
 __all__ = ["file_database"]
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def owner(file_database: None) -> User:
-    return User.objects.create_user("ana", password="ana's long password")
-
-
-@pytest.fixture
-def saver(owner: User) -> Iterator[DjangoSaver]:
-    with DjangoSaver(owner=owner) as opened:
-        yield opened
 
 
 def at(thread: str = "t", **more: Any) -> Any:
