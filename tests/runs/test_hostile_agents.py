@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,15 @@ def alive(marker: str) -> list[str]:
     return found
 
 
+def became(what: Callable[[], bool]) -> bool:
+    ends = time.monotonic() + 20
+    while not what():
+        if time.monotonic() > ends:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def test_a_gigabyte_of_output_is_cut_off(desk):
     """What it wrote so far is kept, within bounds; nothing of it is held in memory as a line."""
     error = failure(hostile(desk, "flood", max_output=5_000_000).attempt, command)
@@ -119,16 +129,14 @@ def test_a_worker_that_is_killed_takes_its_agent_along(tmp_path):
         f"b = process.Bounds(seconds=60, max_output=10**6, said=lambda name, line: print('on', flush=True), grace=0.5)\n"
         f"process.run([sys.executable, {str(HOSTILE)!r}, 'stubborn', {marker!r}], cwd=Path('/'), env=dict(os.environ), bounds=b)\n"
     )
-    worker = subprocess.Popen([sys.executable, "-c", code], cwd=HOSTILE.parent.parent, stdout=subprocess.PIPE)
-    assert worker.stdout is not None and worker.stdout.readline() == b"on\n"
-    assert alive(marker)
-    worker.kill()
-    worker.wait()
-    worker.stdout.close()
-    ends = time.monotonic() + 20
-    while alive(marker) and time.monotonic() < ends:
-        time.sleep(0.05)
-    assert alive(marker) == []
+    with subprocess.Popen([sys.executable, "-c", code], cwd=HOSTILE.parent.parent, stdout=subprocess.PIPE) as worker:
+        try:
+            assert worker.stdout is not None and worker.stdout.readline() == b"on\n"
+            # A process between two programs has no command line for an instant, after its parent was told that it has begun.
+            assert became(lambda: alive(marker) != [])
+        finally:
+            worker.kill()
+    assert became(lambda: alive(marker) == [])
 
 
 def test_approvals_and_events_in_its_output_are_words(desk):
