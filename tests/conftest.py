@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,7 @@ from runs.engine.advance import advance
 from runs.models import Pause, WorkOrder
 from tests import (
     ledger,
+    prepared,
     quick,  # registers the test steps
 )
 from tests.ledger import unguarded as unguarded
@@ -36,14 +41,16 @@ LONG = {"test_crash_points.py", "test_frequency.py", "test_crash_children.py", "
 
 
 SHOWING = {
-    "test_admin.py", "test_agent_endpoints.py", "test_api_export.py", "test_api_pauses.py", "test_api_tokens.py",
-    "test_api_work_orders.py", "test_commands.py", "test_desk.py",
-    "test_forgery.py", "test_inbound.py", "test_links.py", "test_operations_page.py", "test_outbound_pages.py",
-    "test_pages.py", "test_pages_children.py", "test_pages_damage.py", "test_pages_threads.py",
-    "test_receipts.py", "test_repository_settings.py", "test_template_pages.py", "test_token_pages.py",
-    "test_typed_answers.py", "test_wait_gate_docs.py", "test_webhooks_out.py",
+    "test_admin.py", "test_admin_tables.py", "test_agent_chat.py", "test_agent_endpoints.py", "test_agent_loop.py",
+    "test_api_children.py", "test_api_events.py", "test_api_export.py", "test_api_pauses.py", "test_api_threads.py",
+    "test_api_tokens.py", "test_api_work_orders.py", "test_booking.py", "test_booking_remote.py", "test_chat.py", "test_coding.py",
+    "test_commands.py", "test_desk.py", "test_forgery.py", "test_inbound.py", "test_links.py", "test_operations_page.py",
+    "test_outbound_pages.py", "test_pages.py", "test_pages_children.py", "test_pages_damage.py", "test_pages_threads.py",
+    "test_presence.py", "test_receipts.py", "test_redaction.py", "test_repository_settings.py", "test_socket_answers.py",
+    "test_template_pages.py", "test_token_pages.py", "test_tools.py", "test_typed_answers.py",
+    "test_wait_gate_docs.py", "test_waitgate.py", "test_webhooks_out.py",
 }  # fmt: skip
-"""What these say of words, forms and status codes is no matter of the database; `matrix/test_permissions.py` opens all of it on both."""
+"""What these say of words, forms, protocols and status codes is no matter of the database; `matrix` opens all of it on both."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -57,9 +64,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.one_database)
 
 
+def pytest_collection_finish() -> None:
+    """Thousands of tests are objects that stay: looking through them for garbage again and again took a fifth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
 def uses_database(item: pytest.Item) -> bool:
     fixtures = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
     return bool(fixtures) or item.get_closest_marker("django_db") is not None
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> Iterator[None]:
+    """The tests' database is a copy of one with tables, where the tests have servers of their own; else migrations make it."""
+    if "WAYSTATION_DATA" not in os.environ or "TEST_REDIS_URL" not in os.environ:
+        yield
+    elif connection.vendor == "postgresql":
+        connection.settings_dict["TEST"]["TEMPLATE"] = prepared.postgresql_tables()
+        yield
+    else:
+        name = connection.creation._get_test_db_name()  # in memory, and there as long as somebody has it open
+        with closing(sqlite3.connect(prepared.sqlite_tables())) as made, closing(sqlite3.connect(name, uri=True)) as mine:
+            made.backup(mine)
+            yield
 
 
 @pytest.fixture(autouse=True, scope="session")

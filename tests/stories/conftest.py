@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests import prepared
-from tests.prepared import PASSWORD
+from tests.prepared import PASSWORD, TOKENS
 from tests.servers import Redis
 from tests.stack import SlowStack, Stack
 
@@ -78,16 +78,9 @@ def beside(stack: Stack, own_redis: Redis) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="package")
-def token(stack: Stack) -> Callable[[str], str]:
-    """A user's API token, made as an operator makes it."""
-    made: dict[str, str] = {}
-
-    def of(user: str) -> str:
-        if user not in made:
-            made[user] = stack.manage("api_token", user).split()[-1]
-        return made[user]
-
-    return of
+def token() -> Callable[[str], str]:
+    """A user's API token."""
+    return TOKENS.__getitem__
 
 
 @pytest.fixture(scope="module")

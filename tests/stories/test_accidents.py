@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.prepared import TOKENS
 from tests.stack import Stack, until
 from tests.stories.conftest import make_stack, settle
 
@@ -37,7 +38,7 @@ def order_at_execute(own: Stack, token: str) -> str:
 
 def test_a_worker_killed_in_the_middle_of_execute_is_replaced_and_no_commit_is_doubled(own):
     """P3, P4, S2-5, F13: kill -9 after the first commits; another worker finishes."""
-    token = own.manage("api_token", "ana").split()[-1]
+    token = TOKENS["ana"]
     victim = own.worker("victim")
     order = order_at_execute(own, token)
     own.wait_for_log(order, token, "Fix ")
@@ -61,7 +62,7 @@ def test_a_worker_killed_in_the_middle_of_execute_is_replaced_and_no_commit_is_d
 
 
 def test_a_worker_without_the_workspace_restores_it_from_the_checkpoint(own):
-    token = own.manage("api_token", "ana").split()[-1]
+    token = TOKENS["ana"]
     worker = own.worker("elsewhere")
     order = order_at_execute(own, token)
     state = own.paused(order, token, "awaiting_implementation_review")
@@ -77,7 +78,7 @@ def test_a_worker_without_the_workspace_restores_it_from_the_checkpoint(own):
 
 def test_an_answer_given_while_no_worker_lives_is_kept_and_acted_on(own):
     """P2, P3."""
-    token = own.manage("api_token", "ana").split()[-1]
+    token = TOKENS["ana"]
     first = own.worker("first")
     status, order = own.call(
         "POST", "/api/v1/work-orders", {"repository_url": str(own.folder / "celery"), "input": {"rules": "I001"}}, token=token
@@ -93,7 +94,7 @@ def test_an_answer_given_while_no_worker_lives_is_kept_and_acted_on(own):
 
 def test_a_cancelled_order_is_let_go_by_the_worker_that_works_on_it(own):
     """S4-30, S4-61 while executing; F23."""
-    token = own.manage("api_token", "ana").split()[-1]
+    token = TOKENS["ana"]
     worker = own.worker("patient")
     order = order_at_execute(own, token)
     until(lambda: own.order(order, token)["status"] == "running", what="the worker")

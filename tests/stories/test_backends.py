@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.prepared import TOKENS
 from tests.stack import SlowStack, until
 from tests.stories.conftest import make_slow_stack
 
@@ -36,7 +37,7 @@ def test_a_killed_worker_is_replaced_and_goes_on_from_the_stored_state(own, url,
     """S2-5, S2-7, S2-28, S2-32, S2-33, P3, P5: kill -9 in mid-run; and a pause that outlives every process there is."""
     own.environment["CHECKPOINTS_URL"] = f"{url.format(folder=own.folder)} database: redis: file://{own.folder}/kept"
     web, victim = own.web(), own.worker("victim")
-    token = own.manage("api_token", "ana").split()[-1]
+    token = TOKENS["ana"]
     run, asking = own.begin("slow-ticks", token), own.begin("slow-asking", token)
     key = until(lambda: own.order(run, token)["run_id"], what="the run")
     own.paused(asking, token, "awaiting_plan_approval")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from runs.tasks import BREAKER_SECONDS
+from tests.prepared import TOKENS
 from tests.servers import answers, free_port
 from tests.stack import SlowStack, until
 from tests.stories.conftest import make_slow_stack
@@ -68,7 +69,7 @@ def own(redis: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slow
 @pytest.mark.parametrize(("goes", "comes_back"), [("freeze", "thaw"), ("kill", "start")], ids=["hanging", "refused"])
 def test_without_redis_nobody_waits_and_nothing_is_lost(own, redis, goes, comes_back):
     """P2, P3, F10, STACK §9: it accepts and never answers, or it refuses; when it begins, nobody knows yet that it is away."""
-    token = own.manage("api_token", "ana").split()[-1]
+    token = TOKENS["ana"]
     waiting, unwanted = own.begin("slow-asking", token), own.begin("slow-asking", token)
     for order in (waiting, unwanted):
         own.paused(order, token, "awaiting_plan_approval")

@@ -14,6 +14,7 @@ import pytest
 
 from tests import prepared
 from tests.forge_server import PROJECT, TOKEN, Forge, serving
+from tests.prepared import TOKENS
 from tests.runs.repositories import bare_copy, git, make_repository
 from tests.servers import redis
 from tests.stack import Stack, until
@@ -99,7 +100,7 @@ def test_an_order_comes_through_a_killed_worker_in_each_phase_as_if_nothing_had_
     """S4-5, S4-10, S4-62, S4-66, P4: two plan, one codes, one reviews, one corrects; the branch holds each change once, and there is one
     pull request."""
     own.manage("shell", "-c", REPOSITORY.format(url=forge.clone_url, forge=forge.url, check=[sys.executable, "test_greeting.py"]))
-    token = own.manage("api_token", "ana").split()[-1]
+    token = TOKENS["ana"]
     held = Held(own, "plan")
     worker = own.worker("first")
     body = {

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests import prepared
-from tests.prepared import PASSWORD, PEOPLE
+from tests.prepared import PASSWORD, PEOPLE, TOKENS
 from tests.stack import SlowStack, until
 from tests.stories.conftest import shot
 
@@ -59,7 +59,7 @@ def log_in(page: Page, stack: SlowStack, path: str) -> None:
 
 def test_a_mail_leads_to_an_answer_without_a_login_or_javascript(alone, chromium: Browser):
     """F1, S3-28: asked by mail, answered from its link by POST, followed up; in one process, as `make up` starts it."""
-    token = alone.manage("api_token", "ben").split()[-1]
+    token = TOKENS["ben"]
     order = alone.begin("slow-asking", token)
     until(lambda: mails(alone), what="the mail")
     page = chromium.new_context(java_script_enabled=False, **PHONE).new_page()

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 import redis
 
+from tests.prepared import TOKENS
 from tests.stack import SlowStack, until
 from tests.stories.conftest import make_slow_stack
 
@@ -33,7 +34,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
 
 def test_a_resume_goes_on_at_once_while_long_steps_keep_the_agents_busy(own):
     """Three runs whose step takes a minute, for one worker; the answer's next step begins all the same."""
-    token = own.manage("api_token", "ana").split()[-1]
+    token = TOKENS["ana"]
     asked = own.begin("slow-asking", token)
     own.paused(asked, token, "awaiting_plan_approval")
     long = [own.begin("slow-agent", token) for _ in range(3)]
@@ -49,7 +50,7 @@ def test_a_resume_goes_on_at_once_while_long_steps_keep_the_agents_busy(own):
 
 def test_a_run_changes_queues_between_its_steps(own):
     """F10: from `steps` to `agents` and back, by messages alone."""
-    token = own.manage("api_token", "ana").split()[-1]
+    token = TOKENS["ana"]
     order = own.begin("slow-mixed", token)
     own.ended(order, token)
     steps = [event["data"]["step"] for event in own.events(order, token) if event["event"] == "step_completed"]
@@ -58,7 +59,7 @@ def test_a_run_changes_queues_between_its_steps(own):
 
 def test_workers_whose_connections_were_cut_take_the_next_message_all_the_same(own):
     """F11: they keep a connection from task to task, and the server closes all of them, as a restart does."""
-    token = own.manage("api_token", "ana").split()[-1]
+    token = TOKENS["ana"]
     order = own.begin("slow-asking", token)
     own.paused(order, token, "awaiting_plan_approval")
     with psycopg.connect(own.environment["DATABASE_URL"], autocommit=True) as connection:
@@ -89,7 +90,7 @@ def held(own: SlowStack) -> dict[str, int]:
 
 def test_paused_runs_hold_no_slot_of_any_kind(own):
     """P7, F12: no message, connection, thread or lease is theirs, and the one worker of their queue is free for others."""
-    token = own.manage("api_token", "ana").split()[-1]
+    token = TOKENS["ana"]
     own.paused(own.begin("slow-asking", token), token, "awaiting_plan_approval")
     until(lambda: held(own)["messages"] == 0, what="an idle broker")
     before = held(own)

@@ -14,6 +14,7 @@ import pytest
 
 from checkpoints import ids
 from tests import prepared
+from tests.prepared import PEOPLE, TOKENS
 from tests.slow_steps import TICKS
 from tests.stack import SlowStack, until
 from tests.stories.conftest import make_slow_stack
@@ -34,7 +35,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
 
 @pytest.fixture(scope="module")
 def token(own: SlowStack) -> str:
-    return own.manage("api_token", "ana").split()[-1]
+    return TOKENS["ana"]
 
 
 def terminate(process: subprocess.Popen[bytes], *, group: bool = False) -> float:
@@ -115,16 +116,15 @@ def alone(tmp_path: Path) -> Iterator[SlowStack]:
 def test_the_embedded_process_keeps_what_it_stopped_in_the_middle_of(alone):
     """P4, P5, S2-32: SIGTERM, start again, and the run goes on from its boundary."""
     process = alone.standalone()
-    alone.load("from django.contrib.auth.models import User; User.objects.create_user('ana')")
-    token = alone.manage("api_token", "ana").split()[-1]
-    order = alone.begin("slow-ticks", token)
-    run = alone.order(order, token)["run_id"]
+    alone.load(PEOPLE)
+    order = alone.begin("slow-ticks", TOKENS["ana"])
+    run = alone.order(order, TOKENS["ana"])["run_id"]
     until(lambda: len(alone.noted("done", run)) >= 3, what="three steps")
     assert terminate(process) < 5
     assert process.returncode == 0
     assert alone.noted("began", run) == alone.noted("done", run)
     assert len(alone.noted("done", run)) < TICKS
     alone.standalone()
-    alone.ended(order, token)
+    alone.ended(order, TOKENS["ana"])
     assert len(alone.noted("done", run)) == len(set(alone.noted("done", run))) == TICKS
     assert alone.noted("began", run) == alone.noted("done", run)
