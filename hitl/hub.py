@@ -283,6 +283,7 @@ class Hub:
         finally:
             self._inbox.watchers -= 1
             if self._inbox.watchers == 0:
+                self._inbox.stop()
                 self._left(live.INBOX)
 
     @property
@@ -347,17 +348,17 @@ class Hub:
 
     def _take(self, hint: dict[str, Any]) -> None:
         if hint["type"] == "inbox.hint":
-            self._inbox.stir()
+            self._inbox.look()
         elif topic := self._topics.get(uuid.UUID(hint["thread"])):
             topic.take(hint)
 
     def _look_everywhere(self) -> None:
         for topic in self._topics.values():
             topic.look()
-        self._inbox.stir()
+        self._inbox.look()
 
     async def _poll(self) -> None:
-        """Find what no hint told: one query for all watched threads."""
+        """Find what no hint told: one query for all watched threads, and one for all inboxes."""
         while True:
             await asyncio.sleep(LOOK_EVERY)
             for group in self._groups - self._joined:
@@ -365,6 +366,7 @@ class Hub:
             watched = list(self._topics)
             for first in range(0, len(watched), ASKED_AT_ONCE):
                 await self._ask(watched[first : first + ASKED_AT_ONCE])
+            self._inbox.look()
             self._inbox.grow_old()
 
     async def _ask(self, threads: list[uuid.UUID]) -> None:
