@@ -317,7 +317,7 @@ class PauseQuerySet(models.QuerySet["Pause"]):
 
     def changed(self, *, since: dt.datetime, limit: int) -> models.QuerySet[Pause, tuple[uuid.UUID, dt.datetime]]:
         """The questions that came, changed or went since then, the last ones first, with the time."""
-        return self.filter(changed_at__gte=since).order_by("-changed_at").values_list("pk", "changed_at")[:limit]  # type: ignore[return-value]
+        return self.filter(changed_at__gte=since).order_by("-changed_at").values_list("pk", "changed_at")[:limit]
 
     def oldest_of(self, order: Any) -> models.QuerySet[Pause, str]:
         """The phase of the order's oldest open question, its child runs' among them."""

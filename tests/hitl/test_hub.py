@@ -112,7 +112,7 @@ async def settled(hub, topics):
     """All are in, and the first looks are over."""
     for _ in range(500):
         await asyncio.sleep(0.02)
-        looking = [one for one in hub._topics.values() if one.seq < 0 or one._looking is None or not one._looking.done()]
+        looking = [one for one in hub._topics.values() if one.seq < 0 or one._looking is not None]
         if len(hub._joined) == len(hub._topics) == topics and not looking:
             return
     raise AssertionError("it does not come to rest")

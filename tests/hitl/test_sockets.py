@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from checkpoints import live, log
 from checkpoints.models import EventKind
+from hitl import consumers, saying, services, waiting
 from hitl import hub as hubs
-from hitl import saying, services, waiting
 from hitl.models import ApiToken, Via
 from project.asgi import application
 from runs.engine.advance import advance
@@ -236,6 +236,26 @@ async def test_what_makes_no_sense_is_refused_and_the_socket_stays(url, as_ana, 
         await elsewhere(lambda: write(paused, "still here"))
         assert (await receive(communicator, 1))[0]["data"] == {"message": "still here"}
         assert await elsewhere(lambda: pause_of(paused).status) == "open"
+
+
+async def test_a_socket_that_waits_is_one_task_and_is_pinged_all_the_same(url, as_ana, paused, monkeypatch):
+    """P7: a thousand of them are what a process holds, so what is not needed after the handshake is let go."""
+    monkeypatch.setattr(consumers, "PING_EVERY", 0.05)
+    async with socket(f"{url}?after={paused.thread.last_seq}", as_ana) as communicator:
+        assert await receive(communicator, 3) == [{"type": "ping"}] * 3
+        consumers.PING_EVERY = 3600.0
+        await passes(lambda: [task.get_coro().__qualname__ for task in asyncio.all_tasks()].count("LiveConsumer._minded") == 1)
+
+
+async def test_a_session_among_other_cookies_is_found(url, paused, ana):
+    client = Client()
+    await elsewhere(lambda: client.force_login(ana))
+    key = client.cookies["sessionid"].value
+    for cookies in ([f"a=1; sessionid={key}; b=2"], ["a=1", f"sessionid={key}"]):
+        headers = [(b"cookie", cookie.encode()) for cookie in cookies]
+        async with socket(f"{url}?after={paused.thread.last_seq - 1}", headers) as communicator:
+            assert (await receive(communicator, 1))[0]["seq"] == paused.thread.last_seq
+    assert await closed_with(url, [(b"cookie", b"sessionid=; a")]) == 4401
 
 
 async def test_the_inbox_counts_what_waits_and_tells_when_it_changes(as_ana, paused, ana):
