@@ -20,7 +20,7 @@ from runs.models import Pause
 
 logger = logging.getLogger(__name__)
 
-QUIET = 0.25
+QUIET = 0.1
 """Seconds between two counts for one person: a burst of questions is one change."""
 COUNTS_PER_SECOND = 200
 """What all inboxes of a process together may ask of the database; more of them are told a little later."""
