@@ -78,7 +78,8 @@ def _case(way: Way, watched: list[Thread], token: str, *, floor: float | None, b
     yield figure(f"{name}: missed or doubled", seen["missed"] + seen["doubled"], "events", bar=0)
     yield figure(f"{name}: database connections", connections, "connections", bar=CONNECTIONS_BAR)
     if len(watched) >= 100:
-        yield figure(f"{name}: memory of each", kib, "KiB", bar=KIB_BAR)
+        # of a hundred it is mostly what the process itself grows by at its first watcher
+        yield figure(f"{name}: memory of each", kib, "KiB", bar=KIB_BAR if len(watched) >= 1000 else None)
 
 
 def _write(thread: Thread) -> None:

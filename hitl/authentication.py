@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import auth
 from django.contrib.auth.models import User
-from django.http import HttpRequest
+from django.http import HttpRequest, parse_cookie
 from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
@@ -90,13 +90,18 @@ def caller_of(scope: Any) -> Caller | None:
     if secret is not None:
         token = token_of(secret, method="GET")  # as which both begin
         return Caller(token.user, token.scope == ApiToken.Scope.WRITE) if token else None
-    key = getattr(scope.get("session"), "session_key", None)
+    key = _session_key_of(scope)
     if not key:
         return None
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
     user = auth.get_user(request)
     return Caller(user, may_write=True) if isinstance(user, User) and user.is_active else None
+
+
+def _session_key_of(scope: Any) -> str:
+    cookies = "; ".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"cookie")
+    return parse_cookie(cookies).get(settings.SESSION_COOKIE_NAME, "")
 
 
 def _secret_of(scope: Any) -> str | None:

@@ -34,30 +34,37 @@ class Stalled(Gone):
 class Valve:
     """A producer of Twisted's: open while the transport takes more."""
 
+    __slots__ = ("_opens",)
+
     def __init__(self) -> None:
-        self._opened = asyncio.Event()
-        self._opened.set()
+        self._opens: asyncio.Event | None = None
+        """While it is shut: nearly all are open, always."""
 
     @property
     def is_open(self) -> bool:
-        return self._opened.is_set()
+        return self._opens is None
 
     async def room(self) -> None:
-        await self._opened.wait()
+        while self._opens is not None:
+            await self._opens.wait()
 
     def pauseProducing(self) -> None:  # Twisted's names
-        self._opened.clear()
+        self._opens = self._opens or asyncio.Event()
 
     def resumeProducing(self) -> None:
-        self._opened.set()
+        if self._opens is not None:
+            self._opens.set()
+            self._opens = None
 
     def stopProducing(self) -> None:
         """The connection is gone; what is sent now goes nowhere, and the server says so by a disconnect."""
-        self._opened.set()
+        self.resumeProducing()
 
 
 class Patient:
     """`send` of one connection that waits for its client."""
+
+    __slots__ = ("_cut", "_in_a_row", "_is_socket", "_send", "_valve")
 
     def __init__(self, scope: Any, send: Send) -> None:
         self._send = send

@@ -10,13 +10,13 @@ import asyncio
 import json
 import logging
 import time
-from collections import deque
 from collections.abc import Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 from urllib.parse import parse_qs
 
 from channels.consumer import get_handler_name
+from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.contrib.auth.models import User
 
@@ -62,9 +62,18 @@ class LiveConsumer(AsyncWebsocketConsumer):
         super().__init__()
         self.problem_of = problem_of
         self.place = Place()
-        self.tasks: list[asyncio.Task[None]] = []
-        self.heard: deque[float] = deque(maxlen=HEARD)
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.timers: dict[str, asyncio.TimerHandle] = {}
+        self.heard: list[float] = []
+        """When its last messages came."""
         self.answering = asyncio.Lock()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Without the task per source that Channels waits in: there is one source, its client."""
+        self.scope, self.base_send = scope, send
+        with suppress(StopConsumer):
+            while True:
+                await self.dispatch(await receive())
 
     async def dispatch(self, message: dict[str, Any]) -> None:
         """Without Channels' look at database connections, a trip to another thread: every query here is made in the hub's threads."""
@@ -74,16 +83,16 @@ class LiveConsumer(AsyncWebsocketConsumer):
         # accepted first: a browser learns the close code only from a socket that was open
         await self.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in self.scope.get("subprotocols", []) else None)
         try:
-            self.user = await in_database_thread(self._admit)()
+            await in_database_thread(self._admit)()
         except Refused as refusal:
             await self.close(code=refusal.code)
             return
-        self.tasks = [asyncio.create_task(self._minded(work)) for work in (self.pump(), self._ping(), self._watch_rights(), *self.more())]
+        self._begin(self.pump())
+        self._later("ping", PING_EVERY)
+        self._later("recheck", RECHECK_EVERY)
 
-    def _admit(self) -> User:
-        caller = self._caller()
-        self.enter(caller)
-        return caller.user
+    def _admit(self) -> None:
+        self.enter(self._caller())
 
     def _caller(self) -> Caller:
         caller = caller_of(self.scope)
@@ -102,9 +111,24 @@ class LiveConsumer(AsyncWebsocketConsumer):
         """Send until there is nothing more to come."""
         raise NotImplementedError
 
-    def more(self) -> list[Coroutine[Any, Any, None]]:
-        """What else it sends while it is open."""
-        return []
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._minded(work))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def _later(self, what: str, seconds: float) -> None:
+        """Meanwhile there is a timer alone: a task that sleeps takes ten times as much, and there are a thousand sockets."""
+        self.timers[what] = asyncio.get_running_loop().call_later(seconds, self._now, what, seconds)
+
+    def _now(self, what: str, seconds: float) -> None:
+        self._begin(self._again(what, seconds))
+
+    async def _again(self, what: str, seconds: float) -> None:
+        if what == "ping":
+            await self.send(text_data='{"type": "ping"}')
+        else:
+            await in_database_thread(self._recheck)()
+        self._later(what, seconds)
 
     async def _minded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -117,23 +141,14 @@ class LiveConsumer(AsyncWebsocketConsumer):
             logger.exception("a socket fails")
             await self.close(code=1011)
 
-    async def _ping(self) -> None:
-        while True:
-            await asyncio.sleep(PING_EVERY)
-            await self.send(text_data='{"type": "ping"}')
-
-    async def _watch_rights(self) -> None:
-        while True:
-            await asyncio.sleep(RECHECK_EVERY)
-            await in_database_thread(self._recheck)()
-
     def _recheck(self) -> None:
         if not self.may_stay(self._caller()):
             raise Refused(4403)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         now = time.monotonic()
-        if len(self.heard) == HEARD and self.heard[0] > now - WITHIN:
+        self.heard = [at for at in self.heard if at > now - WITHIN]
+        if len(self.heard) == HEARD:
             await self.send(text_data=json.dumps({"type": "refused", "id": None, "problem": THROTTLED}))
             return
         self.heard.append(now)
@@ -142,6 +157,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.send(text_data=reply)
 
     async def disconnect(self, code: int) -> None:
+        for timer in self.timers.values():
+            timer.cancel()
         for task in self.tasks:
             task.cancel()
 
@@ -169,21 +186,14 @@ class SubjectConsumer(LiveConsumer):
     def may_stay(self, caller: Caller) -> bool:
         return self.subject.is_visible(caller.user)
 
-    def more(self) -> list[Coroutine[Any, Any, None]]:
-        return [self._stir()]
-
-    async def _stir(self) -> None:
-        """Tell that other people look at the question, or no longer: who, it is told when it says the same of itself."""
-        async with aclosing(hub().stirs(self.subject.thread_id)) as stirs:  # type: ignore[type-var]  # as below
-            async for _ in stirs:
-                await self.send(text_data='{"type": "presence"}')
-
     async def pump(self) -> None:
         send: Any = self.base_send  # `self.send` is two calls more for each event
-        async with aclosing(following.pages(self.subject, self.seq)) as pages:  # type: ignore[type-var]  # a generator, typed as an iterator
+        async with aclosing(following.pages(self.subject, self.seq, stirs=True)) as pages:  # type: ignore[type-var]  # a generator, typed as an iterator
             async for page in pages:
                 for told in page.told:
                     await send({"type": "websocket.send", "text": told.text})
+                if page.stirred:  # who it is, a client is told when it says the same of itself
+                    await send({"type": "websocket.send", "text": '{"type": "presence"}'})
         async with self.answering:  # who answered last may be the one who ended it, or the one who came too late
             await self.close(code=1000)
 
@@ -200,6 +210,11 @@ class RunConsumer(SubjectConsumer):
 
 class InboxConsumer(LiveConsumer):
     """Sends how many questions wait for this person, now and whenever other ones do."""
+
+    user: User
+
+    def enter(self, caller: Caller) -> None:
+        self.user = caller.user
 
     async def pump(self) -> None:
         async with aclosing(hub().waiting(self.user)) as counts:  # type: ignore[type-var]  # as above

@@ -107,7 +107,7 @@ def _escalate(pause: Pause, now: dt.datetime) -> None:
 
 def _write(pause: Pause, **columns: Any) -> None:
     """Write columns where the question is still as it was read, else raise PauseClosed."""
-    if not unchanged(pause).update(**columns, next_at=due.next_at({**pause.timing, **columns})):
+    if not unchanged(pause).change(**columns, next_at=due.next_at({**pause.timing, **columns})):
         raise PauseClosed(f"{pause.shown_id} is not as it was a moment ago")
 
 

@@ -144,16 +144,25 @@ class Page:
 
     told: list[Told]
     seq: int
+    stirred: bool = False
+    """Other people look at the question, or no longer."""
 
 
-async def pages(subject: Subject, seq: int) -> AsyncIterator[Page]:
-    """What happens to a subject after `seq`: ends behind the last event of one that ends, at once for who has that already."""
+async def pages(subject: Subject, seq: int, *, stirs: bool = False) -> AsyncIterator[Page]:
+    """What happens to a subject after `seq`: ends behind the last event of one that ends, at once for who has that already.
+
+    With `stirs` there are pages without events too, when other people look at its question.
+    """
     seq, over, told = await in_database_thread(_begin)(subject, seq)
     if told:  # whose connection broke between the last event and the end
         return
     lets_all = subject.lets_all
-    async with aclosing(hub().follow(subject.thread_id, seq)) as following:  # type: ignore[type-var]  # an async generator
+    async with aclosing(hub().follow(subject.thread_id, seq, stirs=stirs)) as following:  # type: ignore[type-var]  # an async generator
         async for page in following:
+            if not page:
+                yield Page([], seq, stirred=True)
+                continue
+            seq = page[-1].seq
             yield Page(page if lets_all else [one for one in page if subject.lets(one.event)], page[-1].seq)
             if not subject.ends:
                 continue

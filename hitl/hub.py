@@ -26,6 +26,7 @@ from django.db import close_old_connections
 from checkpoints import live, log
 from checkpoints.log import Envelope
 from checkpoints.models import Thread
+from hitl.bell import Bell
 from hitl.waiting import Inbox
 
 logger = logging.getLogger(__name__)
@@ -105,20 +106,40 @@ def _newest(thread_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
     return dict(Thread.objects.filter(pk__in=thread_ids).values_list("pk", "last_seq"))
 
 
+NONE_YET: deque[Told] = deque(maxlen=0)
+"""The memory of all threads that nothing has happened to, since even an empty deque has 600 bytes."""
+
+
 class Topic:
-    """One thread as this process sees it: the newest number, and the newest events."""
+    """One thread as this process sees it: the newest number, and the newest events. There may be a thousand, and most are quiet."""
+
+    __slots__ = (
+        "_again",
+        "_bell",
+        "_looking",
+        "_pages",
+        "_reading",
+        "_usual",
+        "_weight",
+        "recent",
+        "seq",
+        "stirs",
+        "thread_id",
+        "watchers",
+    )
 
     def __init__(self, thread_id: uuid.UUID) -> None:
         self.thread_id = thread_id
         self.watchers = 0
         self.seq = -1
         """Not known yet."""
-        self.recent: deque[Told] = deque()
+        self.stirs = 0
+        """How often other people began or ceased to look at its question."""
+        self.recent = NONE_YET
         self._weight = 0
         self._usual = 200
         """Characters of an event, lately."""
-        self._news = asyncio.Event()
-        self._stirred = asyncio.Event()
+        self._bell = Bell()
         self._looking: asyncio.Task[None] | None = None
         self._again = False
         self._reading: dict[int, asyncio.Future[list[Told]]] = {}
@@ -160,20 +181,16 @@ class Topic:
             self._usual = max(1, sum(len(told.text) for told in found) // len(found))
         return _page(found)
 
-    async def beyond(self, seq: int) -> None:
-        """Wait until there is more than `seq`."""
-        while self.seq <= seq:
-            await self._news.wait()
-
-    async def stirred(self) -> None:
-        """Wait until other people look at the thread's question, or no longer."""
-        await self._stirred.wait()
+    async def beyond(self, seq: int, *, stirs: int | None = None) -> None:
+        """Wait until there is more than `seq`, or, with `stirs`, until it has been stirred oftener than that."""
+        while self.seq <= seq and (stirs is None or self.stirs == stirs):
+            await self._bell.wait()
 
     def take(self, hint: dict[str, Any]) -> None:
         """Use the events that a hint carries when they follow what is known; read the log otherwise."""
         if hint.get("presence"):
-            self._stirred.set()
-            self._stirred = asyncio.Event()
+            self.stirs += 1
+            self._bell.ring()
         if hint["seq"] <= self.seq:
             return
         events = hint["events"]
@@ -185,10 +202,14 @@ class Topic:
     def look(self) -> None:
         """Read the log soon; all who wish so while it is being read share the next time."""
         self._again = True
-        if self._looking is None or self._looking.done():
+        if self._looking is None:
             self._looking = asyncio.create_task(self._look(), name=f"look at {self.thread_id}")
 
     async def _look(self) -> None:
+        await self._look_while_wished()
+        self._looking = None  # a task that is done keeps as much as one that is not
+
+    async def _look_while_wished(self) -> None:
         while self._again:
             self._again = False
             try:
@@ -200,7 +221,7 @@ class Topic:
         if self.seq < 0:
             found = await _newest([self.thread_id])
             self.seq = max(self.seq, found.get(self.thread_id, 0))
-            self._announce()
+            self._bell.ring()
             return
         while events := await self._read(self.seq):
             self._extend(events)
@@ -210,19 +231,16 @@ class Topic:
         if not fresh:
             return
         if self.recent and fresh[0].seq > self.recent[-1].seq + 1:  # numbers are missing: a line says why
-            self.recent.clear()
-            self._weight = 0
+            self.recent, self._weight = NONE_YET, 0
+        if self.recent is NONE_YET:
+            self.recent = deque()
         self.recent.extend(fresh)  # what is missing between its numbers is told by a line among them
         self._weight += sum(len(told.text) for told in fresh)
         while len(self.recent) > KEPT or self._weight > KEPT_CHARACTERS:
             self._weight -= len(self.recent.popleft().text)
         self._pages.clear()
         self.seq = fresh[-1].seq
-        self._announce()
-
-    def _announce(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        self._bell.ring()
 
 
 class Hub:
@@ -236,21 +254,21 @@ class Hub:
         self._joined: set[str] = set()
         """Groups that the channel is in."""
 
-    async def follow(self, thread_id: uuid.UUID, seq: int) -> AsyncIterator[list[Told]]:
-        """Pages of a thread's events after `seq`, in order, each event once, for as long as the caller listens."""
+    async def follow(self, thread_id: uuid.UUID, seq: int, *, stirs: bool = False) -> AsyncIterator[list[Told]]:
+        """Pages of a thread's events after `seq`, in order, each event once, for as long as the caller listens.
+
+        With `stirs` there is an empty page whenever other people look at its question, or no longer.
+        """
         async with self._watching(thread_id) as topic:
+            heeded = topic.stirs if stirs else None
             while True:
-                await topic.beyond(seq)
-                if page := await topic.since(seq):
+                await topic.beyond(seq, stirs=heeded)
+                if topic.seq > seq and (page := await topic.since(seq)):
                     seq = page[-1].seq
                     yield page
-
-    async def stirs(self, thread_id: uuid.UUID) -> AsyncIterator[None]:
-        """Whenever other people look at the question of a thread, or no longer."""
-        async with self._watching(thread_id) as topic:
-            while True:
-                await topic.stirred()
-                yield
+                if heeded is not None and topic.stirs != heeded:
+                    heeded = topic.stirs
+                    yield []
 
     @asynccontextmanager
     async def _watching(self, thread_id: uuid.UUID) -> AsyncIterator[Topic]:
@@ -283,6 +301,7 @@ class Hub:
         finally:
             self._inbox.watchers -= 1
             if self._inbox.watchers == 0:
+                self._inbox.stop()
                 self._left(live.INBOX)
 
     @property
@@ -347,17 +366,17 @@ class Hub:
 
     def _take(self, hint: dict[str, Any]) -> None:
         if hint["type"] == "inbox.hint":
-            self._inbox.stir()
+            self._inbox.look()
         elif topic := self._topics.get(uuid.UUID(hint["thread"])):
             topic.take(hint)
 
     def _look_everywhere(self) -> None:
         for topic in self._topics.values():
             topic.look()
-        self._inbox.stir()
+        self._inbox.look()
 
     async def _poll(self) -> None:
-        """Find what no hint told: one query for all watched threads."""
+        """Find what no hint told: one query for all watched threads, and one for all inboxes."""
         while True:
             await asyncio.sleep(LOOK_EVERY)
             for group in self._groups - self._joined:
@@ -365,6 +384,7 @@ class Hub:
             watched = list(self._topics)
             for first in range(0, len(watched), ASKED_AT_ONCE):
                 await self._ask(watched[first : first + ASKED_AT_ONCE])
+            self._inbox.look()
             self._inbox.grow_old()
 
     async def _ask(self, threads: list[uuid.UUID]) -> None:

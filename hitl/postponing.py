@@ -109,7 +109,7 @@ def extend(pause_id: uuid.UUID, *, by: User, until: dt.datetime, reason: str) ->
 @transaction.atomic(durable=True)
 def _extend(pause: Pause, *, by: User, until: dt.datetime, reason: str) -> Pause:
     before = pause.deadline_at
-    if not unchanged(pause).update(deadline_at=until, next_at=due.next_at({**pause.timing, "deadline_at": until})):
+    if not unchanged(pause).change(deadline_at=until, next_at=due.next_at({**pause.timing, "deadline_at": until})):
         check_open(Pause.objects.get(pk=pause.pk))
         raise DeadlineMoved("The deadline was moved, or further people were asked, just now. Look again; nothing was changed.")
     pause.refresh_from_db(fields=["deadline_at", "next_at"])

@@ -84,7 +84,7 @@ def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote 
     now, before = timezone.now(), Vote.objects.filter(pause=pause).select_related("voter").order_by("pk")
     counts = policy.approves(answer.action)
     free = Pause.objects.open().filter(policy.free_for(by, now=now), pk=pause.pk)
-    if not free.update(approvals=F("approvals") + int(counts), claimed_by=None, claimed_until=None):
+    if not free.change(approvals=F("approvals") + int(counts), claimed_by=None, claimed_until=None):
         raise PauseClosed(f"{pause.shown_id} has been answered")
     votes = list(before)
     if not counts:

@@ -1,11 +1,14 @@
-"""The ASGI application: Django, streams beside it, sockets."""
+"""The ASGI application: Django, streams beside it, sockets.
+
+Who asks is looked up by streams and sockets themselves, in the hub's database threads and again later: a session's middleware would
+hold its objects for as long as they are open.
+"""
 
 import os
 from typing import Any
 
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator, OriginValidator
-from channels.sessions import SessionMiddlewareStack
 from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
@@ -31,12 +34,7 @@ def same_origin(application: Any) -> Any:
     return SameOrigin(application, AllowedHostsOriginValidator(application).allowed_origins)
 
 
-def beside_django(application: Any) -> Any:
-    """Who asks is looked up by the application itself, in the hub's database threads and again later; here is only the session's cookie."""
-    return patient(SessionMiddlewareStack(application))
-
-
-streams = [path(route, beside_django(stream)) for route, stream in routing.streams()]
+streams = [path(route, patient(stream)) for route, stream in routing.streams()]
 http: Any = [*streams, re_path("", django_application)]
-sockets = same_origin(beside_django(URLRouter(routing.websockets(exception_handler))))
+sockets = same_origin(patient(URLRouter(routing.websockets(exception_handler))))
 application = ProtocolTypeRouter({"http": URLRouter(http), "websocket": sockets})

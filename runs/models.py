@@ -311,6 +311,14 @@ class PauseQuerySet(models.QuerySet["Pause"]):
             return self.filter(pk=pause.pk, status=PauseStatus.OPEN, told=Told.NOTHING).update(told=Told.QUESTION)
         return self.filter(pk=pause.pk, told__lt=Told.END).exclude(status=PauseStatus.OPEN).update(told=Told.END)
 
+    def change(self, **fields: Any) -> int:
+        """Write what may change whom a question waits for, and when that was: every writer but that of a new row does it by this."""
+        return self.update(**fields, changed_at=timezone.now())
+
+    def changed(self, *, since: dt.datetime, limit: int) -> models.QuerySet[Pause, tuple[uuid.UUID, dt.datetime]]:
+        """The questions that came, changed or went since then, the last ones first, with the time."""
+        return self.filter(changed_at__gte=since).order_by("-changed_at").values_list("pk", "changed_at")[:limit]
+
     def oldest_of(self, order: Any) -> models.QuerySet[Pause, str]:
         """The phase of the order's oldest open question, its child runs' among them."""
         return self.open().filter(run__work_order=order).order_by("id").values_list("phase", flat=True)[:1]
@@ -381,6 +389,7 @@ class Pause(ids.Shown, models.Model):
     labels = JsonTextField(default=dict)
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
+    changed_at = models.DateTimeField(default=timezone.now, help_text="When it came, went, or became another person's to answer.")
     told = models.PositiveSmallIntegerField(choices=Told, default=Told.NOTHING, help_text="What was planned to be told of it.")
 
     objects = PauseQuerySet.as_manager()
@@ -414,6 +423,7 @@ class Pause(ids.Shown, models.Model):
             models.Index(fields=["-closed_at"], condition=Q(status=PauseStatus.EXPIRED), name="pause_expired_by_age"),  # histories
             models.Index(fields=["run", "-id"], name="pause_by_run"),  # history of one run
             models.Index(fields=["panel", "-id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_panel"),  # the inbox, by name
+            models.Index(fields=["-changed_at"], name="pause_by_change"),  # open inboxes, where a hint was lost
             models.Index(fields=["id"], condition=UNTOLD, name="pause_untold"),  # the relay: a handful, whatever the number of pauses
         ]
 

@@ -321,7 +321,7 @@ def _follow(order: WorkOrder | None, run: Run) -> Run:
 
 def close_pause(pause: Pause, status: PauseStatus, *, at: dt.datetime, while_: Q) -> None:
     """Close an open pause, or raise PauseClosed, also where `while_` does not hold of it any more. Call inside a transaction."""
-    if not Pause.objects.open().filter(while_, pk=pause.pk).update(status=status, closed_at=at):
+    if not Pause.objects.open().filter(while_, pk=pause.pk).change(status=status, closed_at=at):
         raise PauseClosed(f"{pause.shown_id} has been answered")
     live.inbox_hint_on_commit()
 

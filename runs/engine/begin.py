@@ -22,7 +22,20 @@ SAME = ("parent", "child_name", "optional", "depth", "input", "interrupt_before"
 """What a run that goes on for another one is like it in."""
 
 
-ANEW = {"id", "run", "checkpoint", "status", "opened_at", "closed_at", "told", "approvals", "claimed_by", "claimed_until", *due.COLUMNS}
+ANEW = {
+    "id",
+    "run",
+    "checkpoint",
+    "status",
+    "opened_at",
+    "closed_at",
+    "changed_at",
+    "told",
+    "approvals",
+    "claimed_by",
+    "claimed_until",
+    *due.COLUMNS,
+}
 """Columns of a pause that are not taken over when it is asked again."""
 
 

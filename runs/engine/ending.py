@@ -137,7 +137,7 @@ def expire(pause: Pause, *, now: dt.datetime) -> list[Wake] | None:
 def close_children(run: Run) -> list[Run]:
     """The live runs below a run, parents first, with their questions closed. Call inside a transaction, before any run is moved."""
     kids = _below(run)
-    if kids and Pause.objects.open().filter(run__in=kids).update(status=PauseStatus.CANCELLED, closed_at=timezone.now()):
+    if kids and Pause.objects.open().filter(run__in=kids).change(status=PauseStatus.CANCELLED, closed_at=timezone.now()):
         live.inbox_hint_on_commit()
     return kids
 

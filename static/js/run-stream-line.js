@@ -39,6 +39,7 @@ export class Line {
   #ended = false;
   #wake = () => {};
   #stop = () => {};
+  #probe = () => {};
   /** @type {WebSocket | null} */
   #socket = null;
   #said = new Map();
@@ -51,7 +52,7 @@ export class Line {
     const { maxAttempts = 0, delayMs = 1_000 } = source.resume ?? {};
     this.maxAttempts = maxAttempts;
     this.delayMs = delayMs;
-    this.soon = () => { if (!isHidden()) this.#wake(); };
+    this.soon = () => { if (!isHidden()) { this.#wake(); this.#probe(); } };
     globalThis.window?.addEventListener("online", this.soon);
     globalThis.document?.addEventListener("visibilitychange", this.soon);
     this.#keep();
@@ -115,6 +116,7 @@ export class Line {
       let openedAt = 0, heard = false, beats = false, timer = setTimeout(() => finish(FAILED), OPEN_WITHIN);
       const finish = (how) => {
         clearTimeout(timer);
+        this.#probe = () => {};
         if (this.#socket === socket) this.#socket = null;
         socket.onopen = socket.onmessage = socket.onclose = null;
         socket.close();
@@ -124,7 +126,13 @@ export class Line {
       // A server that beats and then falls silent is gone, though the socket does not know it yet.
       const listen = () => { clearTimeout(timer); if (beats) timer = setTimeout(() => finish(LOST), STALE); };
       this.#stop = () => finish(LOST);
-      socket.onopen = () => { openedAt = Date.now(); this.#socket = socket; listen(); this.#set("live"); };
+      // Who comes back to the page, or to a network, is not told "live" by a socket that died meanwhile: it must answer now.
+      const probe = () => {
+        clearTimeout(timer);
+        timer = setTimeout(() => finish(LOST), OPEN_WITHIN);
+        socket.send('{"type": "ping"}');
+      };
+      socket.onopen = () => { openedAt = Date.now(); this.#socket = socket; this.#probe = probe; listen(); this.#set("live"); };
       socket.onmessage = ({ data }) => {
         const message = parsed(data);
         if (message === null) return;

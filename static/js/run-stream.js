@@ -35,6 +35,15 @@ export { Refused };
 
 const TERMINAL = new Set(["run_completed", "run_failed", "run_cancelled", "run_expired"]);
 
+/** This browser's memory, or null where it is forbidden: then even to look for it throws. */
+function ownStorage() {
+  try {
+    return globalThis.localStorage ?? null;
+  } catch {
+    return null;
+  }
+}
+
 /** @param {string} threadId */
 const storageKey = (threadId) => `checkpoint_${threadId}`;
 
@@ -44,7 +53,7 @@ const storageKey = (threadId) => `checkpoint_${threadId}`;
  * @param {Storage | null} [storage]
  * @returns {{id: string, status: string, loopNum: number | null, nodeId: string | null, runId: string | null, seq: number} | null}
  */
-export function savedCheckpoint(threadId, storage = globalThis.localStorage) {
+export function savedCheckpoint(threadId, storage = ownStorage()) {
   try {
     return JSON.parse(storage?.getItem(storageKey(threadId)) ?? "null");
   } catch {
@@ -52,9 +61,20 @@ export function savedCheckpoint(threadId, storage = globalThis.localStorage) {
   }
 }
 
-/** @param {LiveEvent} event @param {Storage | null} storage */
-const saveEvent = ({ data, run_id: runId, thread_id: threadId, seq }, storage) =>
+/** Who reads an older run again does not forget the newer one. @param {LiveEvent} event @param {Storage | null} storage */
+function saveEvent({ data, run_id: runId, thread_id: threadId, seq }, storage) {
+  if ((savedCheckpoint(threadId, storage)?.seq ?? 0) > seq) return;
   saveCheckpoint(threadId, { id: data.checkpoint_id, status: data.status, loopNum: data.loop_num, nodeId: data.node_id, runId, seq }, storage);
+}
+
+/** A callback that throws is reported as any error is; it takes neither the connection nor the next callback along. */
+function call(callback, value) {
+  try {
+    callback?.(value);
+  } catch (error) {
+    queueMicrotask(() => { throw error; });
+  }
+}
 
 /**
  * Remember the latest checkpoint of a thread. `openStream` does it with each event that tells one.
@@ -62,7 +82,7 @@ const saveEvent = ({ data, run_id: runId, thread_id: threadId, seq }, storage) =
  * @param {object} checkpoint As `savedCheckpoint` gives it.
  * @param {Storage | null} [storage]
  */
-export function saveCheckpoint(threadId, checkpoint, storage = globalThis.localStorage) {
+export function saveCheckpoint(threadId, checkpoint, storage = ownStorage()) {
   try {
     storage?.setItem(storageKey(threadId), JSON.stringify(checkpoint));
   } catch { /* full or forbidden: the server has it */ }
@@ -70,7 +90,7 @@ export function saveCheckpoint(threadId, checkpoint, storage = globalThis.localS
 
 /** @param {Options} options */
 export function openStream(options) {
-  const { run, thread, token, csrf, on = {}, onEvent, storage = globalThis.localStorage ?? null } = options;
+  const { run, thread, token, csrf, on = {}, onEvent, storage = ownStorage() } = options;
   if (!run === !thread) throw new TypeError("Name either a run or a thread.");
   const base = options.base ?? globalThis.location?.href;
   const path = run ? `runs/${run}` : `threads/${thread}`;
@@ -78,13 +98,13 @@ export function openStream(options) {
 
   /** @param {LiveEvent} event */
   const take = (event) => {
-    if (event.type === "presence") { options.onPresence?.(); return; }
+    if (event.type === "presence") { call(options.onPresence); return; }
     if (!Number.isInteger(event.seq) || event.seq <= cursor) return;
     cursor = event.seq;
     over ||= event.run_id === run && TERMINAL.has(event.event);
     if (event.event === "checkpoint_created") saveEvent(event, storage);
-    onEvent?.(event);
-    on[event.event]?.(event);
+    call(onEvent, event);
+    call(on[event.event], event);
   };
 
   const line = new Line({

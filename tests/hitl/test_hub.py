@@ -112,7 +112,7 @@ async def settled(hub, topics):
     """All are in, and the first looks are over."""
     for _ in range(500):
         await asyncio.sleep(0.02)
-        looking = [one for one in hub._topics.values() if one.seq < 0 or one._looking is None or not one._looking.done()]
+        looking = [one for one in hub._topics.values() if one.seq < 0 or one._looking is not None]
         if len(hub._joined) == len(hub._topics) == topics and not looking:
             return
     raise AssertionError("it does not come to rest")
@@ -317,8 +317,12 @@ async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatc
         await asyncio.sleep(0.002)
         return found[-1]
 
+    async def changes():
+        return frozenset(range(len(found)))
+
     async with quick() as hub:
         hub._inbox._read = count
+        hub._inbox._changes_of_late = changes
         tabs: list[list[int]] = [[], []]
         tasks = [asyncio.create_task(counted(hub, Person(1), tab)) for tab in tabs]
         await asyncio.sleep(0.05)
@@ -337,24 +341,76 @@ async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatc
         assert hub._tasks == []
 
 
-async def test_an_inbox_outlives_a_database_that_is_away(log, layer, monkeypatch):
+async def test_a_thousand_inboxes_are_kept_up_by_one_query_a_look(log, layer, monkeypatch):
+    """F27, P7: the layer is away; what changed is found by the poll, and only then does anybody count."""
     monkeypatch.setattr(waiting, "QUIET", 0.01)
-    answers = [OSError("away"), (1, "a")]
+    monkeypatch.setattr(waiting, "COUNTS_PER_SECOND", 1_000_000)
+    layer.fails = frozenset({"new_channel", "group_add", "receive"})
+    happened, looks, counts = [0], [0], [0]
 
     async def count(user):
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        counts[0] += 1
+        return happened[0], None
+
+    async def changes():
+        looks[0] += 1
+        return frozenset(range(happened[0]))
 
     async with quick() as hub:
         hub._inbox._read = count
+        hub._inbox._changes_of_late = changes
+        tabs: list[list[int]] = [[] for _ in range(1000)]
+        tasks = [asyncio.create_task(counted(hub, Person(number), tab)) for number, tab in enumerate(tabs)]
+        await until(lambda: all(tabs))
+        began, looks[0] = time.monotonic(), 0
+        await until(lambda: looks[0] >= 3)
+        assert looks[0] <= 1 + (time.monotonic() - began) / hubs.LOOK_EVERY
+        assert counts[0] == 1000, "nothing happened, so nobody counts again"
+        happened[0] = 1
+        await until(lambda: all(tab == [0, 1] for tab in tabs))
+        assert counts[0] == 2000
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert hub._tasks == []
+
+
+async def until(true):
+    """The clock of `quick` ends what does not come."""
+    while not true():  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("away", ["count", "look"])
+async def test_an_inbox_outlives_a_database_that_is_away(log, layer, monkeypatch, away):
+    """It has changed meanwhile; the first look that succeeds finds so."""
+    monkeypatch.setattr(waiting, "QUIET", 0.01)
+    failures, counts, happened = {"count": 0, "look": 0}, [0], [1]
+
+    def fail(what):
+        if what == away and happened[0] == 2 and failures[what] < 3:
+            failures[what] += 1
+            raise OSError("away")
+
+    async def count(user):
+        fail("count")
+        counts[0] += 1
+        return happened[0], None
+
+    async def changes():
+        fail("look")
+        return frozenset(range(happened[0]))
+
+    async with quick() as hub:
+        hub._inbox._read = count
+        hub._inbox._changes_of_late = changes
         seen: list[int] = []
         task = asyncio.create_task(counted(hub, Person(1), seen))
-        await asyncio.sleep(0.05)
+        await until(lambda: seen == [1] and counts[0] == 2)  # the first look is over
+        happened[0] = 2
         await layer.group_send(live.INBOX, {"type": "inbox.hint"})
-        await asyncio.sleep(0.05)
-        assert seen == [1]
+        await until(lambda: seen == [1, 2])
+        assert failures[away] == 3
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from channels.testing import WebsocketCommunicator
@@ -14,7 +14,8 @@ from django.utils import timezone
 
 from checkpoints import live, log
 from checkpoints.models import EventKind
-from hitl import saying, services
+from hitl import consumers, saying, services, waiting
+from hitl import hub as hubs
 from hitl.models import ApiToken, Via
 from project.asgi import application
 from runs.engine.advance import advance
@@ -237,12 +238,67 @@ async def test_what_makes_no_sense_is_refused_and_the_socket_stays(url, as_ana, 
         assert await elsewhere(lambda: pause_of(paused).status) == "open"
 
 
+async def test_a_socket_that_waits_is_one_task_and_is_pinged_all_the_same(url, as_ana, paused, monkeypatch):
+    """P7: a thousand of them are what a process holds, so what is not needed after the handshake is let go."""
+    monkeypatch.setattr(consumers, "PING_EVERY", 0.05)
+    async with socket(f"{url}?after={paused.thread.last_seq}", as_ana) as communicator:
+        assert await receive(communicator, 3) == [{"type": "ping"}] * 3
+        consumers.PING_EVERY = 3600.0
+        await passes(lambda: [task.get_coro().__qualname__ for task in asyncio.all_tasks()].count("LiveConsumer._minded") == 1)
+
+
+async def test_a_session_among_other_cookies_is_found(url, paused, ana):
+    client = Client()
+    await elsewhere(lambda: client.force_login(ana))
+    key = client.cookies["sessionid"].value
+    for cookies in ([f"a=1; sessionid={key}; b=2"], ["a=1", f"sessionid={key}"]):
+        headers = [(b"cookie", cookie.encode()) for cookie in cookies]
+        async with socket(f"{url}?after={paused.thread.last_seq - 1}", headers) as communicator:
+            assert (await receive(communicator, 1))[0]["seq"] == paused.thread.last_seq
+    assert await closed_with(url, [(b"cookie", b"sessionid=; a")]) == 4401
+
+
 async def test_the_inbox_counts_what_waits_and_tells_when_it_changes(as_ana, paused, ana):
     """F9: the same number as the badge."""
     async with socket("/ws/inbox", as_ana) as communicator:
         assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 1}]
         await elsewhere(lambda: services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE))
         assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 0}]
+
+
+async def test_without_hints_inboxes_keep_up_by_one_query_a_look_whatever_their_number(as_ana, paused, ana, monkeypatch):
+    """F27, P7: the layer takes nothing; between two looks nobody counts, and what is found is told to all."""
+    monkeypatch.setattr(live, "_send", lambda to, message: None)
+    monkeypatch.setattr(hubs, "LOOK_EVERY", 0.1)
+    statements: list[str] = []
+    monkeypatch.setattr(waiting, "changes_of_late", noting(waiting.changes_of_late, statements))
+    async with AsyncExitStack() as stack:
+        inboxes = [await stack.enter_async_context(socket("/ws/inbox", as_ana)) for _ in range(20)]
+        for inbox in inboxes:
+            assert await receive(inbox, 1) == [{"type": "inbox", "waiting": 1}]
+        looked, stirred = len(statements), hubs.hub()._inbox._changes
+        await passes(lambda: len(statements) >= looked + 3)
+        assert hubs.hub()._inbox._changes == stirred, "nothing changed, so nobody counts"
+        assert len(set(statements)) == 1, statements
+        await elsewhere(lambda: services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE))
+        for inbox in inboxes:
+            assert await receive(inbox, 1) == [{"type": "inbox", "waiting": 0}]
+
+
+def noting(function, statements):
+    """A function that keeps the statements that it makes."""
+
+    def run(*args):
+        with connection.execute_wrapper(lambda execute, sql, *more: (statements.append(sql), execute(sql, *more))[1]):
+            return function(*args)
+
+    return run
+
+
+async def passes(true):
+    async with asyncio.timeout(PATIENCE):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 async def test_the_inbox_of_a_stranger_counts_nothing_of_others(paused, zoe):

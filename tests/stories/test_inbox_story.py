@@ -14,7 +14,17 @@ from tests.stories.test_browser_story import PHONE
 
 pytestmark = pytest.mark.stack
 WITHIN = 1.0
-"""Seconds from a commit to whoever looks, by the page's own clock; of several answers the best, since others use this machine too."""
+"""Seconds from a commit to whoever looks, by the page's own clock. A question's page is told by the socket itself (0.1 to 0.2 s at a load
+of 20 on two processors); the inbox fetches its list, which was 0.7 s of 1.2 there. So of it the best of several answers, and all of them
+without one such fetch, measured at that moment.
+"""
+ONE_LOOK = """async () => {
+  const began = performance.now();
+  await (await fetch("/?live")).text();
+  return (performance.now() - began) / 1000;
+}"""
+ALONE = 12.0
+"""The same without hints: a look every 5 s, and what a machine that does other things takes for it. It was 30 s once."""
 NOTE_THE_MOMENT = """(selector) => {
   window.moments = [];
   const seen = new Set();
@@ -101,6 +111,8 @@ def test_rows_stay_where_they_are_and_say_who_answered_them_elsewhere(desk, open
     assert page.evaluate(PLACES) == before, "nothing moved"
     waits = [moment - desk.answered_at(wait) for moment, wait in zip(page.evaluate("window.moments"), others, strict=True)]
     assert min(waits) < WITHIN, waits
+    alone = page.evaluate(ONE_LOOK)
+    assert max(waits) - alone < WITHIN, (waits, alone)
     expect(page).to_have_title(f"({count - 1}) Inbox · Waystation")
     shot(page, "inbox-live-desktop")
     page.locator("[data-pill] button").click()
@@ -131,7 +143,7 @@ def test_an_answer_on_one_device_closes_the_question_on_all(desk, open_page):
             late.extend(moment - desk.answered_at(wait) for moment in device.evaluate("window.moments"))
         devices.append(answering)
     assert len(late) == 6
-    assert min(late) < WITHIN, late
+    assert max(late) < WITHIN, late
 
 
 def test_with_redis_away_pages_keep_up_and_recover_by_themselves(desk, beside, own_redis, open_page):
@@ -144,11 +156,15 @@ def test_with_redis_away_pages_keep_up_and_recover_by_themselves(desk, beside, o
     question.goto(f"{beside.url}/threads/{waits[0]['thread_id']}/")
     expect(inbox.locator(".live")).to_contain_text("Live")
     expect(question.locator(".live")).to_contain_text("Live")
+    inbox.evaluate(NOTE_THE_MOMENT, ".gone")
     own_redis.kill()
     desk.answer(waits[0])
     expect(question.locator("[data-answered]")).to_contain_text("Ben approved at", timeout=20_000)
     expect(question.locator("[data-approve]")).to_have_count(0)
     expect(question.locator(".live")).to_contain_text("Live")
+    expect(row(inbox, waits[0])).to_contain_text("Ben", timeout=20_000)
+    late = inbox.evaluate("window.moments[0]") - desk.answered_at(waits[0])
+    assert late < ALONE, "as prompt as the question's own page"
     own_redis.start()
     question.goto(f"{beside.url}/threads/{waits[1]['thread_id']}/")
     expect(question.locator(".live")).to_contain_text("Live")

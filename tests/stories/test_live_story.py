@@ -25,6 +25,9 @@ from tests.stack import ROOT, Stack, until
 from tests.stories.test_browser_story import PHONE, card
 
 pytestmark = pytest.mark.stack
+UPGRADE = ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: " + "x" * 22 + "=="]
+HUBS_AND_PAGES = 5
+"""Connections of a server process: of the hub's threads, and of the one in which Django answers."""
 EVENT_SOURCE = """(url) => {
   window.seen = [];
   const source = new EventSource(url);
@@ -163,13 +166,12 @@ def test_clients_that_do_not_read_cost_no_memory_and_idle_ones_few_connections(s
     """P7, F24: Daphne itself would take 20 MB for each of them. All who wait share the hub's four connections to the database."""
     thread = stack.call("POST", "/api/v1/threads", {}, token=token("ana"))[1]["id"]
     server = next(one for one in reversed(stack.processes) if b"daphne" in Path(f"/proc/{one.pid}/cmdline").read_bytes())
-    upgrade = ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: " + "x" * 22 + "=="]
     socket_path, stream_path = f"/ws/threads/{thread}/stream", f"/api/v1/threads/{thread}/stream"
     before_all = database_connections(stack)
     with contextlib.ExitStack() as clients:
         for _ in range(20):
             clients.enter_context(dull(stack, stream_path, token("ana")))
-            clients.enter_context(dull(stack, socket_path, token("ana"), *upgrade))
+            clients.enter_context(dull(stack, socket_path, token("ana"), *UPGRADE))
         until(lambda: database_connections(stack) <= before_all + 4, what="the hub's connections alone")
         before = resident(server)
         stack.manage("shell", "-c", WRITE.format(thread=thread, times=10, each=100, size=20_000))
@@ -181,6 +183,46 @@ def test_clients_that_do_not_read_cost_no_memory_and_idle_ones_few_connections(s
         grown = resident(server) - before
     assert [event["seq"] for event in events] == list(range(1, 1001)), "who reads is served as ever"
     assert grown < 100, f"{grown} MB for 40 clients that would be sent 800"
+
+
+def test_the_connections_to_the_database_do_not_depend_on_how_many_watch(stack, beside, token):
+    """P7: 40 watchers or 240, of six threads and the inbox: the hub's four threads ask for all, and one answers pages.
+
+    A server of the test's own, whose connections have a name; nothing but the watchers speaks to it.
+    """
+    beside.environment["PGAPPNAME"] = "watched"
+    beside.web()
+    threads = [stack.call("POST", "/api/v1/threads", {}, token=token("ana"))[1]["id"] for _ in range(6)]
+    held = {}
+    with contextlib.ExitStack() as clients:
+        opened = 0
+        for many in (40, 240):
+            for number in range(opened, many):
+                clients.enter_context(watcher(beside, number, threads, token("ana")))
+            opened, held[many] = many, connections_named(stack, "watched")
+    assert all(1 <= count <= HUBS_AND_PAGES for count in held.values()), held
+
+
+def watcher(stack: Stack, number: int, threads: list[str], token: str) -> socket.socket:
+    """A client that was let in and says no more: every third one a stream, a socket of a thread, an inbox."""
+    thread = threads[number % len(threads)]
+    path = [f"/api/v1/threads/{thread}/stream", f"/ws/threads/{thread}/stream", "/ws/inbox"][number % 3]
+    opened = dull(stack, path, token, *([] if path.startswith("/api") else UPGRADE))
+    opened.settimeout(30)
+    told = b""
+    while (b"retry: 2000" if path.startswith("/api") else b"\r\n\r\n") not in told:
+        piece = opened.recv(4096)
+        assert piece, f"{path} was closed: {told!r}"
+        told += piece
+    assert told.startswith((b"HTTP/1.1 200", b"HTTP/1.1 101")), told
+    return opened
+
+
+def connections_named(stack: Stack, name: str) -> int:
+    with psycopg.connect(stack.environment["DATABASE_URL"]) as asking:
+        row = asking.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", [name]).fetchone()
+    assert row
+    return int(row[0])
 
 
 def database_connections(stack: Stack) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -298,3 +299,155 @@ def test_an_answer_on_a_socket_that_breaks_is_not_said_to_have_worked(page):
     server.open()
     server.told("live")
     assert page.evaluate("stream.decide('pse_1', { decision: 'approve' }).catch((error) => error.problem.code)") == "connection_lost"
+
+
+CLOCK = """(dice) => {
+  window.now = 1;
+  window.rounds = [];
+  Date.now = () => window.now;
+  Math.random = () => dice;
+  const real = window.setTimeout, limit = 5000; // what an attempt may take stays as it is; waits pass at once
+  window.setTimeout = (run, ms) => (ms === limit ? real(run, ms) : real(() => { window.now += ms; run(); }, 1));
+  window.WebSocket = class extends WebSocket { constructor(...all) { super(...all); window.rounds.push(window.now); } };
+}"""
+BRIEFLY = """() => {
+  const real = window.setTimeout;
+  window.setTimeout = (run, ms) => real(run, Math.min(ms, 20)); // the patience with the answer, and nothing else
+  window.dispatchEvent(new Event("online"));
+  window.setTimeout = real;
+}"""
+
+
+@pytest.mark.parametrize(("dice", "jitter"), [(0, 0.75), (0.999999, 1.25)])
+def test_waits_double_up_to_ten_seconds_with_jitter(page, dice, jitter):
+    """S2-14: clients that lost a server together do not come back together."""
+    server = Server(page, [event(1)])
+
+    def once(socket: WebSocketRoute, after: int) -> None:
+        if not after:
+            socket.send(json.dumps(server.events[0]))
+        socket.close(code=1006)
+
+    server.sockets = once
+    page.evaluate(CLOCK, dice)
+    server.open(resume={"maxAttempts": 7, "delayMs": 1000})
+    server.told("closed")
+    rounds = page.evaluate("window.rounds")
+    waits = [round(late - early) for early, late in pairwise(rounds)]
+    assert waits[0] == round(1000 * jitter), "the first time after it worked"
+    asked_for = [min(1000 * 2**number, 10_000) * jitter for number in range(len(waits) - 1)]
+    polls = [2000 * -(-wait // 2000) for wait in asked_for]  # it polls meanwhile, each 2 s
+    assert waits[1:] == polls
+
+
+def test_who_comes_back_to_a_page_is_not_told_live_by_a_dead_socket(page):
+    """The laptop was closed, or the network was another: the socket has to answer, else there is another one."""
+    server = Server(page, story(4))
+    opened: list[WebSocketRoute] = []
+    pings: list[str] = []
+
+    def deaf(socket: WebSocketRoute, after: int) -> None:
+        opened.append(socket)
+        if len(opened) == 1:
+            socket.send(json.dumps(server.events[0]))
+            socket.on_message(lambda text: pings.append(str(text)))
+        else:
+            for one in server.after(after):
+                socket.send(json.dumps(one))
+            socket.close(code=1000)
+
+    server.sockets = deaf
+    server.open()
+    page.wait_for_function("window.told.seqs.length === 1")
+    assert server.told("live")["states"] == ["live"]
+    page.evaluate(BRIEFLY)
+    assert server.told()["seqs"] == [1, 2, 3, 4]
+    assert [json.loads(text) for text in pings] == [{"type": "ping"}]
+
+
+def test_a_socket_that_answers_stays(page):
+    server = Server(page, [event(1)])
+
+    def polite(socket: WebSocketRoute, after: int) -> None:
+        socket.on_message(lambda text: socket.send('{"type": "pong", "id": null}'))
+        socket.send(json.dumps(server.events[0]))
+
+    server.sockets = polite
+    server.open()
+    page.wait_for_function("window.told.seqs.length === 1")
+    page.evaluate("window.cleared = 0; window.clearTimeout = ((real) => (one) => { window.cleared += 1; real(one); })(window.clearTimeout)")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait_for_function("window.cleared >= 2")
+    assert (server.told("live")["states"], server.asked) == (["live"], ["socket"])
+
+
+def test_an_online_event_ends_the_wait(page):
+    server = Server(page, story(4))
+    server.open(resume={"maxAttempts": 3, "delayMs": 60_000})
+    page.wait_for_function("window.stream.state === 'reconnecting'")
+
+    def whole(socket: WebSocketRoute, after: int) -> None:
+        for one in server.after(after):
+            socket.send(json.dumps(one))
+        socket.close(code=1000)
+
+    server.sockets = whole
+    server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after))
+    page.evaluate("window.dispatchEvent(new Event('online'))")
+    assert server.told()["seqs"] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("way", ["socket", "stream", "poll"])
+def test_a_callback_that_throws_costs_no_event_and_no_connection(page, way):
+    """It is reported, on every way; the callback by kind is called all the same."""
+    server, errors = Server(page, story(5)), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+
+    def whole(socket: WebSocketRoute, after: int) -> None:
+        for one in server.after(after):
+            socket.send(json.dumps(one))
+        socket.close(code=1000)
+
+    def stream(route: Route, after: int) -> None:
+        rest = server.after(after)
+        route.fulfill(status=200 if rest else 204, content_type="text/event-stream", body=frames(rest) if rest else "")
+
+    if way == "socket":
+        server.sockets = whole
+    elif way == "stream":
+        server.stream = stream
+    else:
+        server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after))
+    page.evaluate(
+        """() => import("/static/js/run-stream.js").then(({ openStream }) => {
+          window.seqs = [];
+          const fail = () => { throw new Error("mine"); };
+          window.stream = openStream({ run: "run_1", resume: { maxAttempts: 5, delayMs: 1 }, onEvent: fail,
+            on: { log: ({ seq }) => window.seqs.push(seq) } });
+        })"""
+    )
+    page.wait_for_function("window.stream.state === 'ended'", timeout=20_000)
+    assert page.evaluate("window.seqs") == [1, 2, 3]
+    assert errors == ["mine"] * 5
+    assert server.asked.count(way) <= 2
+
+
+def test_where_the_browser_keeps_nothing_it_follows_all_the_same(page):
+    """A frame in a sandbox: even to look for its storage is an error there."""
+    server = Server(page, story(4))
+    page.evaluate("Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError'); } })")
+    server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after))
+    server.open()
+    assert server.told()["seqs"] == [1, 2, 3, 4]
+    assert page.evaluate("window.saved('thr_1')") is None
+
+
+def test_who_reads_an_older_run_again_does_not_forget_the_newer_one(page):
+    """S0-43."""
+    server = Server(page, story(4))
+    server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after))
+    newer = {"id": "ckpt_newer", "status": "pending_input", "seq": 90}
+    page.evaluate("(newer) => localStorage.setItem('checkpoint_thr_1', JSON.stringify(newer))", newer)
+    server.open()
+    server.told()
+    assert page.evaluate("window.saved('thr_1')") == newer
