@@ -375,7 +375,7 @@ def _content(state: Mapping[str, Any], step: str, edited: str) -> dict[str, dict
 def cancel_paused(pause: Pause, *, by: str, answer: dict[str, Any], code: FailureCode = FailureCode.CANCELLED_BY_USER) -> None:
     """End the run of a pause that was answered with cancel. Call inside the transaction that closed the pause."""
     received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": ""})
-    _ended(pause, ending.cancel(pause.run, {PAUSED}, by=by, first=[received], code=code))
+    _ended(pause, ending.cancel_asking(pause, by=by, first=[received], code=code))
 
 
 @transaction.atomic(durable=True)
