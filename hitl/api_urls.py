@@ -27,6 +27,7 @@ urlpatterns = [
     path("work-orders/<wo:order_id>/resume", api.Resume.as_view()),
     path("work-orders/<wo:order_id>/cancel", api.Cancel.as_view()),
     path("work-orders/<wo:order_id>/retry", api.Retry.as_view()),
+    path("work-orders/<wo:order_id>/again", api.Again.as_view()),
     path("work-orders/<wo:order_id>/suspend", api.Suspend.as_view()),
     path("work-orders/<wo:order_id>/artifacts", api_artifacts.WorkOrderArtifacts.as_view()),
     path("artifacts/<art:artifact_id>", api_artifacts.ArtifactDetail.as_view()),

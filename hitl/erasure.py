@@ -92,6 +92,7 @@ def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list
     erasure.save(force_insert=True)
     workspaces = sorted({workspace_path(run) for run in Run.objects.filter(thread__in=threads)})
     decisions.update(**Decision.ERASED, erasure=erasure)
+    WorkOrder.objects.filter(again_of__thread__in=threads).update(again_of=None)
     bodies.drop_on_commit(rows["checkpoints"].values_list("body", flat=True).iterator())
     with guard.opened(guard.ERASE):
         for found in rows.values():

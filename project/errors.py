@@ -24,6 +24,7 @@ from hitl.outbound.requests import CannotSend
 from hitl.undoing import NotYours
 from runs import queued
 from runs.agents.approval import RulesRefused
+from runs.asking_again import CannotAskAgain
 from runs.coders import NoCoder
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.explaining import CallInvalid, ToolNotFound
@@ -69,6 +70,7 @@ STATUS: dict[type[Exception], int] = {
     queued.TurnRefused: 409,
     MergeFailed: 422,
     RunEnded: 409,
+    CannotAskAgain: 409,
     services.AnswerInvalid: 422,
     InputInvalid: 422,
     TemplateInvalid: 422,

@@ -121,6 +121,13 @@ INVARIANTS: tuple[Invariant, ...] = (
         deep=True,
     ),
     Invariant(
+        "stepped_around_unrecorded",
+        "P6",
+        "A run that begins behind a review with what a person named has the decision that says who and why.",
+        answers.stepped_around_unrecorded,
+        deep=True,
+    ),
+    Invariant(
         "not_announced", "P3", "A question, and its end, is soon planned to be told to those who are to know.", waiting.not_announced
     ),
     Invariant("not_delivered", "P3", "A message whose time has come is soon sent.", waiting.not_delivered),

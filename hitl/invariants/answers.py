@@ -14,10 +14,12 @@ from checkpoints.fields import demand
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from hitl import outside
 from hitl.invariants.base import Broken
-from hitl.models import Decision, EarlyAnswer, Ledger, Via, Vote
+from hitl.models import STEP_AROUND, Decision, EarlyAnswer, Ledger, Via, Vote
 from hitl.outbound_models import Link
 from runs.engine import approvals
-from runs.models import Pause
+from runs.engine.begin import following
+from runs.forks import check_reviews, is_reviewed
+from runs.models import Pause, Run
 from runs.states import CANCELLED, PAUSED, PauseStatus
 from runs.workflows.sequence import CANCEL, REVISE
 
@@ -120,7 +122,7 @@ def decided_but_not_moved(before: dt.datetime) -> Broken:
 def decided_without_checkpoint(before: dt.datetime) -> Broken:
     written = Checkpoint.objects.filter(parent=OuterRef("pause__checkpoint"), run_id=OuterRef("pause__run"))
     return (
-        Decision.objects.exclude(action=CANCEL)
+        Decision.objects.exclude(action__in=[CANCEL, STEP_AROUND])  # the latter names its run's first checkpoint itself
         .filter(erasure=None)
         .filter(~Exists(written.exclude(status=CheckpointStatus.CANCELLED)))
         .only("pk")
@@ -148,6 +150,24 @@ def approved_by_nobody(before: dt.datetime) -> Iterator[Checkpoint]:
             answers = Decision.objects.filter(pk=ids.parse(Decision.PREFIX, one["decision"]), content_digest=one["content"], undone_by=None)
             if not answers.filter(action=one["action"], revision=one["revision"]).exists():
                 yield head
+
+
+def stepped_around_unrecorded(before: dt.datetime) -> Iterator[Run]:
+    """Runs that begin behind a review, not as a checkpoint stands. A retry goes on with what was begun; an imported run is history."""
+    begun = Run.objects.filter(parent=None, retry_of=None, thread__imported=None).only("pk", "definition_id")
+    for run in begun.iterator(chunk_size=2000):
+        if not any(is_reviewed(step) for step in run.frozen.steps) or not _stepped_around(run):
+            continue
+        if not Decision.objects.filter(pause__run=run, action=STEP_AROUND).exists():
+            yield run
+
+
+def _stepped_around(run: Run) -> bool:
+    first = Checkpoint.objects.filter(run_id=run.pk).select_related("parent").defer("body", "parent__body").order_by("pk").first()
+    if first is None or first.dropped_before or not check_reviews(run.frozen.steps, first.next_step, around=True):
+        return False
+    parent = first.parent
+    return parent is None or first.digest != parent.digest or first.next_step != following(parent)
 
 
 # P11: the ledger is append-only and hash-chained

@@ -25,7 +25,7 @@ from tests.wholeness import answer, broken, command
 from tests.wholeness import finished as finished
 
 pytestmark = pytest.mark.django_db
-DEEP = {"ledger_rewritten", "vote_rewritten", "approved_by_nobody", "answered_from_outside_unasked"}
+DEEP = {"ledger_rewritten", "vote_rewritten", "approved_by_nobody", "answered_from_outside_unasked", "stepped_around_unrecorded"}
 
 
 # Every story leaves it whole
