@@ -33,12 +33,19 @@ from runs.models import Artifact, Pause, QueuedTurn, Run, WorkOrder
 logger = logging.getLogger(__name__)
 
 LONGEST = 2000
+RIGHT = "checkpoints.erase_thread"
 
 
 class CannotErase(Exception):
     """The thread cannot be erased as it stands: the message says what to do first. Nothing was changed."""
 
     code = "cannot_erase"
+
+
+class NotConfirmed(Exception):
+    """Who wants to erase did not name what is to go once more. Nothing was changed."""
+
+    code = "not_confirmed"
 
 
 def look(thread_id: uuid.UUID) -> Tally:

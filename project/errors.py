@@ -17,7 +17,7 @@ from hitl import early, policy, postponing, resume_events, resuming, revisions, 
 from hitl.api_ledger import FormatUnknown
 from hitl.bulk import BulkInvalid
 from hitl.delegations import DelegationRefused
-from hitl.erasure import CannotErase
+from hitl.erasure import CannotErase, NotConfirmed
 from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYours as EndpointNotYours
 from hitl.outbound.requests import CannotSend
@@ -80,6 +80,7 @@ STATUS: dict[type[Exception], int] = {
     ImportRefused: 422,
     DocumentTooLarge: 413,
     CannotErase: 409,
+    NotConfirmed: 422,
     TooLate: 409,
     NotYours: 403,
     EndpointNotYours: 403,
