@@ -1,5 +1,7 @@
 """`make bench ARGS="steps pause_resume"`: each figure one JSON line, with the machine's own limit measured in the same run.
 
+`make bench ARGS="races RACE_PAUSES=100"` sets what a bench takes from its environment, here how many questions it races for.
+
 A line is `{"bench", "case", "value", "unit", "floor", "ratio", "bar", "met"}`. `floor` is B, the bare commit of one 1 KiB row on the
 same PostgreSQL (fsync on), sampled right beside the measurement; machines differ, so read the ratio.
 """
@@ -23,7 +25,9 @@ BENCHES = (
 )
 
 
-def main(names: list[str]) -> int:
+def main(words: list[str]) -> int:
+    os.environ.update(dict(word.split("=", 1) for word in words if "=" in word))
+    names = [word for word in words if "=" not in word]
     unknown = set(names) - set(BENCHES)
     if unknown:
         sys.exit(f"No bench is called {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}.")

@@ -2,6 +2,7 @@
 
 `DEADLINES_DUE` says how many. A quarter each expires, is cancelled, is approved by silence, and is escalated. The sweep runs as its task
 does, batch after batch, in a thread of this process beside the one that answers, so what it costs an answer is more than with processes.
+How busy the machine is besides is told as its load.
 """
 
 from __future__ import annotations
@@ -51,7 +52,12 @@ def measure() -> Iterator[dict[str, Any]]:
     sweeping.join()
     seconds, batch = sum(found), max(found)
     left = Pause.objects.open().filter(deadline_at__lte=timezone.now()).count()
-    yield {**figure(f"{DUE} deadlines due at once, all acted on", seconds, "s"), "left": left, "each_ms": round(1000 * seconds / DUE, 2)}
+    yield {
+        **figure(f"{DUE} deadlines due at once, all acted on", seconds, "s"),
+        "left": left,
+        "each_ms": round(1000 * seconds / DUE, 2),
+        "load": os.getloadavg()[0],
+    }
     yield figure(f"a batch of {deadlines.BATCH}, at the longest", batch, "s")
     yield figure("an answer, nothing due, p99", percentile(alone, 0.99), "ms")
     line = figure("an answer while the sweep works, p99", percentile(beside, 0.99), "ms", bar=SLOWEST)

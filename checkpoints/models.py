@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
-from django.db import models
-from django.db.models import F, Q
+from django.db import connection, models
+from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints import codec, ids
@@ -98,9 +98,13 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
 
         Call inside a transaction: the row stays locked until its commit, so numbers become visible in order and without a gap.
         """
-        if not self.filter(pk=thread_id).update(last_seq=F("last_seq") + count):
+        key = Thread._meta.pk.get_db_prep_value(thread_id, connection)
+        with connection.cursor() as cursor:  # both databases give back what they update, the ORM does not: it would ask again
+            cursor.execute("UPDATE checkpoints_thread SET last_seq = last_seq + %s WHERE id = %s RETURNING last_seq", [count, key])
+            row = cursor.fetchone()
+        if row is None:
             raise Thread.DoesNotExist(f"there is no thread {thread_id}")
-        return self.values_list("last_seq", flat=True).get(pk=thread_id) - count + 1
+        return int(row[0]) - count + 1
 
 
 class WhenBusy(models.TextChoices):

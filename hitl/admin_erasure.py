@@ -34,7 +34,7 @@ class ErasableThreadAdmin(ConfirmedAdmin, ThreadForensics):  # type: ignore[misc
     actions = ("erase",)
 
     def has_erase_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return request.user.has_perm("checkpoints.erase_thread")
+        return request.user.has_perm(erasure.RIGHT)
 
     @admin.action(description="Erase…", permissions=["erase"])
     def erase(self, request: HttpRequest, queryset: QuerySet[Thread]) -> HttpResponse | None:

@@ -16,11 +16,11 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints import store
-from hitl import outside, policy, services, sight
+from hitl import outside, policy, services, sight, stepping
 from hitl.api_policy import ReviewOut, VotedOut, review_of, voted
 from hitl.api_threads import RunOut
 from hitl.models import Decision, Via, Vote
-from runs import due
+from runs import asking_again, due
 from runs import services as runs
 from runs.api import NewestFirst, WorkOrderOut, user_of
 from runs.models import Pause, WorkOrder
@@ -318,6 +318,9 @@ class Suspend(APIView):
 class ForkIn(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2_000, help_text="Why; kept with the new run.")
     state = serializers.DictField(default=None, allow_null=True, help_text="The edited state, whole; null keeps the checkpoint's.")
+    step_around = serializers.BooleanField(
+        default=False, help_text="Also behind a step that has review rules: needs the right `runs.step_around_review`, and is recorded."
+    )
 
 
 class Fork(APIView):
@@ -328,12 +331,19 @@ class Fork(APIView):
             201: PolymorphicProxySerializer(component_name="Forked", serializers=[WorkOrderOut, RunOut], resource_type_field_name=None)
         },
         summary="Go on from a checkpoint as a new run",
-        description="Answers with the work order, or with the run on a thread that has none.",
+        description=(
+            "Answers with the work order, or with the run on a thread that has none. 409 `review_stands` for an edited state behind a step "
+            "that has review rules; with `step_around` 403 `step_around_not_allowed`."
+        ),
     )
     def post(self, request: Request, checkpoint_id: UUID) -> Response:
         data = ForkIn(data=request.data)
         data.is_valid(raise_exception=True)
-        run = services.fork(checkpoint_id, by=user_of(request), **data.validated_data)
+        given = dict(data.validated_data)
+        if given.pop("step_around"):
+            run = stepping.fork(checkpoint_id, by=user_of(request), via=Via.REST, **given)
+        else:
+            run = services.fork(checkpoint_id, by=user_of(request), **given)
         if run.work_order_id is None:
             return Response(RunOut(run).data, status=201)
         return Response(WorkOrderOut(WorkOrder.objects.shown().get(pk=run.work_order_id)).data, status=201)
@@ -350,6 +360,25 @@ class Retry(APIView):
         order = services.find_order(order_id, by=user_of(request))
         runs.retry(order.pk, by=user_of(request))
         return Response(WorkOrderOut(WorkOrder.objects.shown().get(pk=order.pk)).data)
+
+
+class Again(APIView):
+    @extend_schema(
+        operation_id="ask_again_for_work_order",
+        request=None,
+        responses={201: WorkOrderOut},
+        summary="Ask for a work order again that was cancelled, failed or expired",
+        description=(
+            "Answers with a new work order: the same template in its current version, request, input, repository, team and stops. Every "
+            "step runs anew and asks by its own rules. 409 `cannot_ask_again` while it is alive, where it completed, or where it was asked "
+            "for again already; 422 `input_invalid` where what was asked cannot be taken over, e.g. a secret that was not kept; and what "
+            "`POST work-orders` answers else. Send an `Idempotency-Key`."
+        ),
+    )
+    def post(self, request: Request, order_id: UUID) -> Response:
+        order = services.find_order(order_id, by=user_of(request))
+        new = asking_again.again(order.pk, by=user_of(request))
+        return Response(WorkOrderOut(WorkOrder.objects.shown().get(pk=new.pk)).data, status=201)
 
 
 class Pauses(APIView):

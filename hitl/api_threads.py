@@ -227,6 +227,11 @@ class RunIn(serializers.Serializer[Any]):
         help_text="The id of an earlier message that began a turn: the input takes its place, and what came after it stays in the history.",
     )
     reason = serializers.CharField(max_length=2_000, default="", allow_blank=True)
+    step_around = serializers.BooleanField(
+        default=False,
+        help_text="Begin also behind a step that has review rules. Needs the right `runs.step_around_review` and a reason; the ledger "
+        "records who stepped around which review, and why. It approves nothing.",
+    )
 
     def validate_input(self, value: Any) -> Any:
         return message(value)
@@ -418,7 +423,8 @@ class ThreadRuns(APIView):
             "take over entirely, and `replaces` edits an earlier message. While a run is alive that asks nothing, the thread's `when_busy` "
             "decides: 409 `run_live`; 202 with `how: queued` and its place; or 201 with `how: interrupted`, the old run being cancelled. "
             "409 `nothing_to_resume` where there is nothing to go on with, `queue_full` where too many wait, `review_stands` where a step, "
-            "a state or input would be named behind a step that has review rules."
+            "a state or input would be named behind a step that has review rules; with `step_around` 403 `step_around_not_allowed`, or "
+            "422 `reason_required`."
         ),
         examples=[
             OpenApiExample("Next turn", {"input": {"messages": [{"id": "1", "role": "user", "content": "Hello"}]}}, request_only=True),

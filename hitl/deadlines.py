@@ -1,7 +1,8 @@
 """What happens to a question that nobody answers: people are reminded, further people asked, and at the deadline its rules answer.
 
 A sweep finds what is due by its row and lets it act, each question in a transaction of its own that begins with a compare-and-set: of
-two sweeps at once, of a sweep and an answer, one writes and the other writes nothing. After an outage people are reminded once, however
+two sweeps at once, of a sweep and an answer, one writes and the other writes nothing. What the rules need to know is read for several
+questions together, before; whatever has changed since is what the compare-and-set finds. After an outage people are reminded once, however
 many reminders were missed, and not at all where the deadline has passed too; of stages that were missed the last is reached at once.
 """
 
@@ -10,13 +11,13 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from checkpoints import live, log
+from checkpoints import codec, live, log
 from checkpoints.models import EventKind
 from hitl import policy, services
 from hitl.models import Snooze
@@ -30,8 +31,10 @@ from runs.workflows.sequence import APPROVE, CANCEL
 
 logger = logging.getLogger(__name__)
 
-BATCH = 200
-"""Questions that are looked at in one go."""
+BATCH = 25
+"""Questions that are read together: few enough to be as they were read by the time they act."""
+WINDOW = 500
+"""Of so many that are due longest a sweep takes some."""
 AGAIN = dt.timedelta(minutes=1)
 """When a question is looked at again whose rules could not act: others are not held up by it."""
 NAMED = 50
@@ -42,21 +45,27 @@ SILENCE = {
 }
 
 
-def fire_due(*, now: dt.datetime, limit: int = BATCH) -> int:
-    """Let the rules act of up to `limit` questions that are due, the longest due first; gives how many those were.
+def fire_due(*, now: dt.datetime, limit: int = BATCH, share: float = 0.0) -> int:
+    """Let the rules act of up to `limit` questions that are due; gives how many those were.
 
     Harmless when two run at once. What goes wrong with one question is logged, and it is looked at again later; the others go on.
+
+    Args:
+        share: in `[0, 1)`, where to begin among the WINDOW of those that are due longest: sweeps at once that begin at different places
+            share the work instead of meeting at each question.
     """
-    found = list(Pause.objects.due(now=now).values_list("pk", flat=True)[:limit])
-    for pause_id in found:
+    keys = list(Pause.objects.due(now=now).values_list("pk", flat=True)[:WINDOW])
+    place = min(int(share * len(keys)), max(0, len(keys) - limit))
+    mine, asked = keys[place : place + limit], People()
+    for pause in Pause.objects.due(now=now).answerable().filter(pk__in=mine):
         try:
-            fire(pause_id, now=now)
+            fire(pause, now=now, asked=asked)
         except PauseClosed:
-            _put_off(pause_id, now)  # an answer, or another sweep, came first; then this finds nothing
+            _put_off(pause.pk, now)  # an answer, or another sweep, came first; then this finds nothing
         except Exception:  # whatever it is, the others are not held up by it
-            logger.exception("the rules of pause %s could not act; again in %s", pause_id, AGAIN)
-            _put_off(pause_id, now)
-    return len(found)
+            logger.exception("the rules of pause %s could not act; again in %s", pause.pk, AGAIN)
+            _put_off(pause.pk, now)
+    return len(mine)
 
 
 def _put_off(pause_id: uuid.UUID, now: dt.datetime) -> None:
@@ -64,17 +73,38 @@ def _put_off(pause_id: uuid.UUID, now: dt.datetime) -> None:
     Pause.objects.due(now=now).filter(pk=pause_id).update(next_at=now + AGAIN)
 
 
-def fire(pause_id: uuid.UUID, *, now: dt.datetime) -> None:
-    """Let the rules of one question act, where they are due. Raises PauseClosed where somebody was faster; nothing is written then."""
-    pause = Pause.objects.due(now=now).answerable().filter(pk=pause_id).first()
-    if pause is None:
-        return
+class People:
+    """Who may answer, and where they are told of what: looked up once for all questions of a batch for which that is the same."""
+
+    def __init__(self) -> None:
+        self._answerers: dict[Hashable, set[User]] = {}
+        self._places: dict[Hashable, list[dict[str, Any]]] = {}
+
+    def answerers(self, pause: Pause) -> set[User]:
+        """As `policy.answerers`. Nobody has voted on most questions; on one with votes who voted is left out, so it is by itself."""
+        thread = pause.run.thread
+        barred = frozenset() if pause.review.get("self_approval", True) else frozenset(policy.askers(pause))
+        key = (codec.encode(policy.named(pause)), thread.owner_id, thread.team_id, barred, pause.pk if pause.approvals else None)
+        if key not in self._answerers:
+            self._answerers[key] = set(policy.answerers(pause))
+        return self._answerers[key]
+
+    def places(self, occasion: str, people: Sequence[User]) -> list[dict[str, Any]]:
+        """As `planning.places`."""
+        key = (occasion, tuple(person.pk for person in people))
+        if key not in self._places:
+            self._places[key] = planning.places(occasion, people)
+        return self._places[key]
+
+
+def fire(pause: Pause, *, now: dt.datetime, asked: People) -> None:
+    """Let the rules of one due question, `answerable`, act. Raises PauseClosed where somebody was faster; nothing is written then."""
     if pause.deadline_at is None or pause.deadline_at > now:
-        _tell_what_is_due(pause, now)
+        _tell_what_is_due(pause, now, asked)
         return
     match due.outcome_of(pause):
         case "escalate":
-            _escalate(pause, now)
+            _escalate(pause, now, asked)
         case "approve":
             services.decide_by_policy(pause, action=APPROVE, words=SILENCE[APPROVE], at=now)
         case "cancel":
@@ -84,25 +114,26 @@ def fire(pause_id: uuid.UUID, *, now: dt.datetime) -> None:
 
 
 @transaction.atomic(durable=True)
-def _tell_what_is_due(pause: Pause, now: dt.datetime) -> None:
+def _tell_what_is_due(pause: Pause, now: dt.datetime, asked: People) -> None:
     """Reminders and stages whose time has come, before the deadline."""
     reminded, stage = due.passed(pause, now)
     _write(pause, reminded=reminded, stage=stage)
-    before = set(policy.answerers(pause))
+    before = asked.answerers(pause)
     if missed := reminded - pause.reminded:
-        tell(pause, "reminded", sorted(before, key=User.get_username), **({"instead_of": missed} if missed > 1 else {}))
+        more = {"instead_of": missed} if missed > 1 else {}
+        tell(pause, "reminded", sorted(before, key=User.get_username), asked, **more)
     if stage > pause.stage:
-        _tell_further(pause, stage, before)
+        _tell_further(pause, stage, before, asked)
 
 
 @transaction.atomic(durable=True)
-def _escalate(pause: Pause, now: dt.datetime) -> None:
+def _escalate(pause: Pause, now: dt.datetime, asked: People) -> None:
     """The deadline has passed: the next stage is asked, and gets as long from now as the first people had."""
     reminded, passed = due.passed(pause, now)
     stage = max(passed, pause.stage + 1)
     limits = due.limits(due.longer(pause, now), now)
     _write(pause, reminded=reminded, stage=stage, **limits)
-    _tell_further(pause, stage, set(policy.answerers(pause)), deadline_at=limits["deadline_at"])
+    _tell_further(pause, stage, asked.answerers(pause), asked, deadline_at=limits["deadline_at"])
 
 
 def _write(pause: Pause, **columns: Any) -> None:
@@ -116,14 +147,14 @@ def unchanged(pause: Pause) -> PauseQuerySet:
     return Pause.objects.open().filter(pk=pause.pk, reminded=pause.reminded, stage=pause.stage, deadline_at=pause.deadline_at)
 
 
-def _tell_further(pause: Pause, stage: int, before: set[User], **more: Any) -> None:
+def _tell_further(pause: Pause, stage: int, before: set[User], asked: People, **more: Any) -> None:
     """Tell those who may answer from this stage on, and could not before."""
     pause.stage = stage
-    asked = set(policy.answerers(pause))
-    tell(pause, "escalated", sorted(asked - before or asked, key=User.get_username), **more)
+    now_asked = asked.answerers(pause)
+    tell(pause, "escalated", sorted(now_asked - before or now_asked, key=User.get_username), asked, **more)
 
 
-def tell(pause: Pause, occasion: str, to: Sequence[User], **more: Any) -> None:
+def tell(pause: Pause, occasion: str, to: Sequence[User], asked: People, **more: Any) -> None:
     """Tell people that a question waits for them: `reminded` or `escalated`. It comes back to the inboxes that it was hidden from.
 
     Call inside the transaction that made it so: what goes out besides the event is written here too.
@@ -133,7 +164,8 @@ def tell(pause: Pause, occasion: str, to: Sequence[User], **more: Any) -> None:
     names = [person.get_username() for person in to[:NAMED]]
     event = {"what": occasion, "pause_id": pause.shown_id, "step": pause.step, "stage": pause.stage, "to": names, **told}
     log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, event)])
-    planning.plan(pause, occasion, to=to, mark=f"{pause.stage}.{pause.reminded}")
+    mark = f"{pause.stage}.{pause.reminded}"
+    planning.plan_at(pause, occasion, asked.places(occasion, to), mark=mark)
     if occasion == Occasion.REMINDED:
-        planning.plan_outside(pause, occasion, mark=f"{pause.stage}.{pause.reminded}")
+        planning.plan_outside(pause, occasion, mark=mark)
     live.inbox_hint_on_commit()

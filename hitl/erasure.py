@@ -33,12 +33,19 @@ from runs.models import Artifact, Pause, QueuedTurn, Run, WorkOrder
 logger = logging.getLogger(__name__)
 
 LONGEST = 2000
+RIGHT = "checkpoints.erase_thread"
 
 
 class CannotErase(Exception):
     """The thread cannot be erased as it stands: the message says what to do first. Nothing was changed."""
 
     code = "cannot_erase"
+
+
+class NotConfirmed(Exception):
+    """Who wants to erase did not name what is to go once more. Nothing was changed."""
+
+    code = "not_confirmed"
 
 
 def look(thread_id: uuid.UUID) -> Tally:
@@ -92,6 +99,7 @@ def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list
     erasure.save(force_insert=True)
     workspaces = sorted({workspace_path(run) for run in Run.objects.filter(thread__in=threads)})
     decisions.update(**Decision.ERASED, erasure=erasure)
+    WorkOrder.objects.filter(again_of__thread__in=threads).update(again_of=None)
     bodies.drop_on_commit(rows["checkpoints"].values_list("body", flat=True).iterator())
     with guard.opened(guard.ERASE):
         for found in rows.values():

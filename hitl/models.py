@@ -88,6 +88,8 @@ class DecisionQuerySet(models.QuerySet["Decision"]):
 
 UNDO = "undo"
 """The action of a decision that takes another one back."""
+STEP_AROUND = "step_around"
+"""The action of a decision that a run begins behind a review: see `hitl.stepping`."""
 
 
 class Decision(ids.Shown, models.Model):

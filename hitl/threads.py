@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from checkpoints import log
 from checkpoints.models import Checkpoint, Thread, WhenBusy
-from hitl import policy, sight
+from hitl import policy, sight, stepping
 from hitl.models import Decision, Via, Vote
 from hitl.services import AlreadyAnswered, AnswerInvalid, NotFound, NotPaused, SeveralQuestions, answered_before, decide, end_run
 from runs import queued as lines
@@ -86,7 +86,7 @@ def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via, auto_resume_pen
     if waits and QueuedTurn.objects.waiting().filter(thread=thread_id).exists():  # nobody overtakes
         return _stand_in_line(thread, turn, by=by, via=via)
     try:
-        run = threads.invoke(thread_id, turn, by=by)
+        run = stepping.say(thread_id, turn, by=by, via=via) if turn.step_around else threads.invoke(thread_id, turn, by=by)
     except ThreadBusy:
         if not waits or thread.when_busy == WhenBusy.REFUSE:
             raise

@@ -30,6 +30,7 @@ urlpatterns = [
     path("work-orders/<wo:order_id>/cancel", orders.order_cancel, name="order_cancel"),
     path("work-orders/<wo:order_id>/suspend", orders.order_suspend, name="order_suspend"),
     path("work-orders/<wo:order_id>/retry", orders.order_retry, name="order_retry"),
+    path("work-orders/<wo:order_id>/again", orders.order_again, name="order_again"),
     path("threads/", threads.thread_list, name="threads"),
     path("threads/<thr:thread_id>/", threads.thread, name="thread"),
     path("threads/<thr:thread_id>/say", threads.thread_say, name="thread_say"),

@@ -17,13 +17,14 @@ from hitl import early, policy, postponing, resume_events, resuming, revisions, 
 from hitl.api_ledger import FormatUnknown
 from hitl.bulk import BulkInvalid
 from hitl.delegations import DelegationRefused
-from hitl.erasure import CannotErase
+from hitl.erasure import CannotErase, NotConfirmed
 from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYours as EndpointNotYours
 from hitl.outbound.requests import CannotSend
 from hitl.undoing import NotYours
 from runs import queued
 from runs.agents.approval import RulesRefused
+from runs.asking_again import CannotAskAgain
 from runs.coders import NoCoder
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.explaining import CallInvalid, ToolNotFound
@@ -69,6 +70,7 @@ STATUS: dict[type[Exception], int] = {
     queued.TurnRefused: 409,
     MergeFailed: 422,
     RunEnded: 409,
+    CannotAskAgain: 409,
     services.AnswerInvalid: 422,
     InputInvalid: 422,
     TemplateInvalid: 422,
@@ -78,6 +80,7 @@ STATUS: dict[type[Exception], int] = {
     ImportRefused: 422,
     DocumentTooLarge: 413,
     CannotErase: 409,
+    NotConfirmed: 422,
     TooLate: 409,
     NotYours: 403,
     EndpointNotYours: 403,

@@ -16,6 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from checkpoints import ids
 from runs import definitions, repositories, services
 from runs.frequency import HOW_LONG, WHEN, Frequency
 from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, StepTemplate, Template, WorkOrder
@@ -101,6 +102,7 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
     thread_id = serializers.CharField(source="thread.shown_id")
     run_id = serializers.SerializerMethodField()
     created_by = serializers.CharField(source="created_by.username")
+    again_of = serializers.SerializerMethodField(help_text="The earlier work order that this one asks for again; null where none.")
 
     class Meta:
         model = WorkOrder
@@ -108,7 +110,12 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
             "id", "agent_work_order_id", "title", "template", "template_version", "definition_digest", "status", "current_phase",
             "user_request", "input", "repository_url", "branch", "error_message", "failure_code", "git_commit_count",
             "github_pull_request_url", "usage", "checkpoint_data", "last_checkpoint", "thread_id", "run_id", "created_by", "created_at",
+            "again_of",
         ]  # fmt: skip
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_again_of(self, order: WorkOrder) -> str | None:
+        return ids.show(WorkOrder.PREFIX, order.again_of_id) if order.again_of_id else None
 
     @extend_schema_field(OpenApiTypes.STR)
     def get_error_message(self, order: WorkOrder) -> str | None:

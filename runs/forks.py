@@ -17,6 +17,10 @@ LATER = 1_000
 """Later checkpoints of the thread that are looked at to tell which steps have run since."""
 
 
+STEPPED_AROUND = "stepped_around"
+"""Metadata of a run's first checkpoint: names of the reviewed steps that it begins behind with what a person named."""
+
+
 class NothingToFork(Exception):
     """The run cannot begin at this checkpoint: the message says why. Nothing was changed."""
 
@@ -81,23 +85,26 @@ def origin_of(checkpoint: Checkpoint) -> tuple[Run, str]:
     return wrote, following(checkpoint)
 
 
-def check_reviews(steps: Sequence[FrozenStep], next_step: str) -> None:
+def check_reviews(steps: Sequence[FrozenStep], next_step: str, *, around: bool = False) -> list[str]:
     """Raise ReviewStands where a step before `next_step` ("" for the end) has rules on who answers and how, or its child runs' steps have.
 
     For runs that begin with what a person names (a step, a state, input for the middle): that would else be a way around whoever has to
     approve (P6). No rule says that one person's word is enough for it, so it holds for everybody: the step itself asks again.
+    With `around` it gives the names of these steps instead: for who records that they were stepped around (`hitl.stepping`).
     """
-    passed = [step for step in steps[: completed(steps, next_step)] if _is_reviewed(step)]
-    if passed:
+    passed = [step for step in steps[: completed(steps, next_step)] if is_reviewed(step)]
+    if passed and not around:
         titles = " and ".join(f"“{step['title']}” ({step['name']})" for step in passed)
         raise ReviewStands(
             f"{titles} has rules on who approves it, so no run begins behind it with a state, a step or input of one's own. "
-            f"Begin at {passed[0]['name']} or before it, which asks again."
+            f"Begin at {passed[0]['name']} or before it, which asks again; or have somebody with the right to it step around the review, "
+            "which is recorded."
         )
+    return [step["name"] for step in passed]
 
 
-def _is_reviewed(step: FrozenStep) -> bool:
-    return bool(step.get("review")) or any(_is_reviewed(one) for one in step.get("sub_steps", []))
+def is_reviewed(step: FrozenStep) -> bool:
+    return bool(step.get("review")) or any(is_reviewed(one) for one in step.get("sub_steps", []))
 
 
 def prospect(checkpoint: Checkpoint) -> Prospect:

@@ -70,11 +70,21 @@ class WorkOrder(ids.Shown, models.Model):
     delivery = JsonTextField(default=dict, help_text="What may leave with its work: the repository's settings, frozen with the order.")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="work_orders")
     latest_run = models.ForeignKey("Run", models.PROTECT, null=True, editable=False, related_name="+")
+    again_of = models.ForeignKey(
+        "self",
+        models.PROTECT,
+        null=True,
+        editable=False,
+        related_name="+",
+        db_index=False,  # the constraint below has one
+        help_text="The earlier order that this one asks for again.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = WorkOrderQuerySet.as_manager()
 
     class Meta:
+        constraints = [models.UniqueConstraint(fields=["again_of"], name="work_order_asked_again_once")]
         indexes = [models.Index(fields=["created_by", "-id"], name="work_order_by_creator")]
 
     def __str__(self) -> str:
@@ -250,6 +260,7 @@ class Run(ids.Shown, models.Model):
                 fields=["parent", "id"], condition=Q(parent__isnull=False), name="run_by_parent"
             ),  # join, cancel, the order's page
         ]
+        permissions = [("step_around_review", "Can step around a review")]
 
     def __str__(self) -> str:
         return self.shown_id

@@ -22,7 +22,7 @@ from runs.engine import approvals, commit, damage, ending
 from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
 from runs.engine.interruptions import BEFORE, STOPS
-from runs.forks import NothingToFork, check_reason, check_reviews, origin_of
+from runs.forks import STEPPED_AROUND, NothingToFork, check_reason, check_reviews, origin_of
 from runs.models import Pause, Repository, Run, Template, WorkOrder
 from runs.states import EXPIRED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
 from runs.tasks import next_turn_on_commit, nudge_on_commit
@@ -67,6 +67,7 @@ def submit(
     team: Group | None = None,
     interrupt_before: Sequence[str] = (),
     interrupt_after: Sequence[str] = (),
+    again_of: WorkOrder | None = None,
 ) -> WorkOrder:
     """Make a work order and start it.
 
@@ -74,6 +75,7 @@ def submit(
         template: "" for the repository's own.
         interrupt_before, interrupt_after: names of steps at which this run asks, whatever the template says; `step/sub-step` for those
             of its child runs.
+        again_of: the earlier order that this one asks for again (`asking_again`).
 
     Raises:
         definitions.TemplateNotFound, InputInvalid, sources.BadSource, OrdersStopped, coders.NoCoder: nothing was made; the message says
@@ -86,9 +88,8 @@ def submit(
     values, brought = _take_in(recipe, values)
     source = _check_repository(recipe, repository_url)
     stops = {"interrupt_before": list(interrupt_before), "interrupt_after": list(interrupt_after)}
-    return _create(
-        recipe, by=by, title=title.strip(), request=request, input=values, source=source, team=team, stops=stops, brought=brought
-    )
+    words = {"title": title.strip(), "request": request, "again_of": again_of}
+    return _create(recipe, by=by, input=values, source=source, team=team, stops=stops, brought=brought, **words)
 
 
 def check_words(title: str, request: str) -> None:
@@ -149,6 +150,7 @@ def _create(
     team: Group | None,
     stops: dict[str, list[str]],
     brought: dict[str, attached.File],
+    again_of: WorkOrder | None,
 ) -> WorkOrder:
     repository = Repository.objects.filter(url=source).first() if source else None
     if repository is not None and not repository.use_template_execution:
@@ -172,6 +174,7 @@ def _create(
         author=(repository.author if repository else "") or settings.WAYSTATION_GIT_AUTHOR,
         delivery=asdict(repository.delivery) if repository else {},
         created_by=by,
+        again_of=again_of,
     )
     for name in (*stops["interrupt_before"], *stops["interrupt_after"]):
         if name not in sequence.stops(definition.steps):
@@ -179,7 +182,8 @@ def _create(
     state = {**FIRST_STATE, **({attached.KEY: dict(brought)} if brought else {})}
     start = Start(state=state, next_step=definition.steps[0]["name"])
     run = _follow(order, begin(thread, definition, order, start, started_by=by, **stops))
-    if lines := unkept(input):
+    asked = [line(f"Asks again for {again_of.shown_id}", again_of=again_of.shown_id)] if again_of is not None else []
+    if lines := [*asked, *unkept(input)]:
         log.append(thread.pk, run.pk, lines)
     return order
 
@@ -262,7 +266,8 @@ def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str,
     """
     reason = check_reason(reason)
     try:
-        return _fork(checkpoint_id, by=by, reason=reason, state=state)
+        with transaction.atomic(durable=True):
+            return begin_fork(checkpoint_id, by=by, reason=reason, state=state)
     except IntegrityError as error:  # run_one_live_per_thread, or `keeping` was faster
         if not Checkpoint.objects.filter(pk=checkpoint_id).exists():
             raise NothingToFork("This checkpoint was dropped just now, since it was older than is kept. Choose a newer one.") from error
@@ -271,17 +276,16 @@ def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str,
         raise NothingToFork(str(error)) from error
 
 
-@transaction.atomic(durable=True)
-def _fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str, Any] | None) -> Run:
+def begin_fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str, Any] | None, around: bool = False) -> Run:
+    """`fork`, inside the caller's transaction; with `around` also behind a review, which the caller then records (`hitl.stepping`)."""
     checkpoint = Checkpoint.objects.select_related("thread").get(pk=checkpoint_id)
     wrote, next_step = origin_of(checkpoint)
     before = store.load(checkpoint)
     after = before if state is None else dict(state)
     if after.get(calls.DECISIONS, {}) != before.get(calls.DECISIONS, {}):  # F6
         raise NothingToFork(f"{calls.DECISIONS!r} is written by answers to questions about tool calls alone; leave it as it is.")
-    if after != before:
-        check_reviews(wrote.definition.steps, next_step)
-    start = Start(state=after, next_step=next_step, parent=checkpoint, before=before)
+    passed = check_reviews(wrote.definition.steps, next_step, around=around) if after != before else []
+    start = Start(state=after, next_step=next_step, parent=checkpoint, before=before, metadata={STEPPED_AROUND: passed} if passed else None)
     stops = {"interrupt_before": wrote.interrupt_before, "interrupt_after": wrote.interrupt_after}
     run = begin(checkpoint.thread, wrote.definition, wrote.work_order, start, forked_from=checkpoint, reason=reason, started_by=by, **stops)
     _follow(wrote.work_order, run)
@@ -375,7 +379,7 @@ def _content(state: Mapping[str, Any], step: str, edited: str) -> dict[str, dict
 def cancel_paused(pause: Pause, *, by: str, answer: dict[str, Any], code: FailureCode = FailureCode.CANCELLED_BY_USER) -> None:
     """End the run of a pause that was answered with cancel. Call inside the transaction that closed the pause."""
     received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": ""})
-    _ended(pause, ending.cancel(pause.run, {PAUSED}, by=by, first=[received], code=code))
+    _ended(pause, ending.cancel_asking(pause, by=by, first=[received], code=code))
 
 
 @transaction.atomic(durable=True)

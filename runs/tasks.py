@@ -21,6 +21,7 @@ from django.utils import timezone
 from kombu.exceptions import ChannelError
 
 from checkpoints import ids
+from checkpoints.prepared import Prepared
 from checkpoints.store import StoreUnavailable
 from runs import keeping, workspaces
 from runs.engine import lease, putting_off, recovery
@@ -163,9 +164,12 @@ def nudge(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE) -> None:
         logger.warning("too many messages wait for the broker; the sweep will find %s", ids.show("run", run_id))
 
 
+_turns = Prepared(lambda thread_id: QueuedTurn.objects.waiting().filter(thread=thread_id), uuid.UUID)
+
+
 def next_turn_on_commit(thread_id: uuid.UUID) -> None:
     """Have the message that waits first begin, once the open transaction commits, which ends a run: where any waits."""
-    if QueuedTurn.objects.waiting().filter(thread=thread_id).exists():
+    if _turns.get(thread_id):
         transaction.on_commit(lambda: _sender.give(lambda: send_next_turn(thread_id)), robust=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib.auth.models import Group, User
@@ -17,7 +17,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, Thread, WhenBusy
 from runs import conversation, definitions
 from runs.engine.begin import Start, begin, following
 from runs.engine.facts import line, unkept
-from runs.forks import check_reviews
+from runs.forks import STEPPED_AROUND, check_reviews
 from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, RETRIED, InputInvalid, check_input, check_words, take_up
 from runs.states import CANCELLED, FAILED, LIVE
@@ -68,6 +68,8 @@ class Turn:
     interrupt_after: Sequence[str] = ()
     """Steps at which this run asks, whatever the template says; `step/sub-step` for those of its child runs."""
     reason: str = ""
+    step_around: bool = False
+    """Begin also behind a review that stands in the way; the caller records that, in the same transaction (`hitl.stepping`)."""
 
     @property
     def manual(self) -> bool:
@@ -139,8 +141,9 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     definition = _definition(turn, place)
     _check_stops(definition, turn)
     start = plan(turn, place, definition, _checkpoint(turn, place, thread_id), now=timezone.now())
-    if turn.steers:
-        check_reviews(definition.steps, start.next_step)
+    passed = check_reviews(definition.steps, start.next_step, around=turn.step_around) if turn.steers else []
+    if passed:
+        start = replace(start, metadata={STEPPED_AROUND: passed})
     thread = Thread.objects.get(pk=thread_id)
     run = begin(
         thread,

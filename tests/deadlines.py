@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from checkpoints.models import Event
+from hitl import deadlines
 from runs import definitions
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive
@@ -28,6 +29,13 @@ def asked(make_order: Callable[..., WorkOrder]) -> Callable[..., WorkOrder]:
         return drive(make_order("ruled"))
 
     return make
+
+
+def fire(pause_id: Any, *, now: dt.datetime) -> None:
+    """Let the rules of one question act, if it is due; raises PauseClosed where somebody was faster."""
+    pause = Pause.objects.due(now=now).answerable().filter(pk=pause_id).first()
+    if pause is not None:
+        deadlines.fire(pause, now=now, asked=deadlines.People())
 
 
 def updates(order: WorkOrder) -> list[dict[str, Any]]:

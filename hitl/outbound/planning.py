@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -44,9 +44,20 @@ def plan(pause: Pause, occasion: str, *, to: Iterable[User] | None = None, mark:
         mark: tells apart what happens several times, e.g. the number of a reminder.
         words: said instead of the question's own words.
     """
-    people = list(policy.answerers(pause) if to is None else to)
-    rows = [_row(pause, occasion, mark, words, **place) for place in _places(pause, occasion, people, wide=to is None)]
-    return _write(rows)
+    if to is not None:
+        return plan_at(pause, occasion, places(occasion, list(to)), mark=mark, words=words)
+    people = list(policy.answerers(pause))
+    return plan_at(pause, occasion, _places(occasion, people, others=_listening(pause, people)), mark=mark, words=words)
+
+
+def plan_at(pause: Pause, occasion: str, at: Iterable[Mapping[str, Any]], *, mark: str = "", words: str = "") -> int:
+    """`plan` for `places` that were looked up before."""
+    return _write([_row(pause, occasion, mark, words, **place) for place in at])
+
+
+def places(occasion: str, people: Sequence[User]) -> list[dict[str, Any]]:
+    """Where these people alone are told of something, whichever question it is about."""
+    return list(_places(occasion, people, others=Endpoint.objects.filter(owner__in=people, enabled=True)))
 
 
 def plan_outside(pause: Pause, occasion: str, *, mark: str = "") -> int:
@@ -144,8 +155,8 @@ def _at(endpoint: Endpoint) -> dict[str, Any]:
     return {"channel": endpoint.channel, "place": place_of(endpoint), "endpoint_id": endpoint.pk, "recipient_id": endpoint.owner_id}
 
 
-def _places(pause: Pause, occasion: str, people: list[User], *, wide: bool) -> Iterator[dict[str, Any]]:
-    """Where these people, and with `wide` whoever listens, are told of something."""
+def _places(occasion: str, people: Sequence[User], *, others: EndpointQuerySet) -> Iterator[dict[str, Any]]:
+    """Where these people, and those who listen, are told of something."""
     mail = {one.owner_id: one for one in Endpoint.objects.filter(owner__in=people, channel=Channel.EMAIL)}
     for person in people:
         own = mail.get(person.pk)
@@ -153,7 +164,6 @@ def _places(pause: Pause, occasion: str, people: list[User], *, wide: bool) -> I
             yield {"channel": Channel.EMAIL, "place": f"user:{person.pk}", "recipient_id": person.pk}
         elif own is not None and own.enabled and own.hears(occasion):
             yield {**_at(own), "place": f"user:{person.pk}"}
-    others = _listening(pause, people) if wide else Endpoint.objects.filter(owner__in=people, enabled=True)
     for endpoint in others.exclude(owner__isnull=False, channel=Channel.EMAIL):
         if endpoint.hears(occasion):
             yield _at(endpoint)

@@ -19,8 +19,10 @@ from hitl.forms import WorkOrderForm
 from hitl.models import Via
 from hitl.views import artifacts, family
 from hitl.views.common import person
+from runs import asking_again
 from runs import services as runs
 from runs.coders import NoCoder
+from runs.definitions import TemplateNotFound
 from runs.engine.interruptions import STOPS
 from runs.models import Repository, Template, WorkOrder
 from runs.repositories import USUAL_TEMPLATE
@@ -118,6 +120,7 @@ def page_of(order: WorkOrder, *, by: User, wanted: str = "", **answer: Any) -> d
     run, pauses = order.latest_run, services.open_pauses(order)
     below = family.family_of(run)
     guest = sight.is_guest(order.thread, by=by)
+    earlier, successor = asking_again.beside(order, by=by)
     return {
         "order": order,
         "guest": guest,
@@ -135,6 +138,9 @@ def page_of(order: WorkOrder, *, by: User, wanted: str = "", **answer: Any) -> d
         "may_suspend": not guest and order.status in {"pending", "running"},
         "suspended_by": family.suspended_by([run, *below] if run else []),
         "may_retry": not guest and run is not None and run.status in runs.RETRIED,
+        "may_ask_again": not guest and asking_again.may_ask_again(order),
+        "earlier": earlier,
+        "successor": successor,
     }
 
 
@@ -170,6 +176,19 @@ def order_retry(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     except (RunEnded, store.CheckpointDamaged) as error:
         messages.info(request, str(error))
     return redirect("hitl:order", order_id)
+
+
+@require_POST
+@login_required
+def order_again(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
+    """A new order like this one; its page is shown."""
+    order = _find(order_id, request)
+    try:
+        new = asking_again.again(order.pk, by=person(request))
+    except (asking_again.CannotAskAgain, InputInvalid, TemplateNotFound, NoCoder, BadSource, OrdersStopped) as error:
+        messages.info(request, str(error))
+        return redirect("hitl:order", order_id)
+    return redirect("hitl:order", new.pk)
 
 
 @require_POST

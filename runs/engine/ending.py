@@ -17,7 +17,9 @@ from django.utils import timezone
 
 from checkpoints import live, log, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
+from checkpoints.prepared import Prepared
 from checkpoints.store import Entry
+from runs.engine import commit
 from runs.engine.facts import Facts, created, line
 from runs.models import Pause, Run
 from runs.states import CANCELLED, EXPIRED, LIVE, PAUSED, PENDING, FailureCode, PauseStatus, RunStatus
@@ -116,20 +118,31 @@ def expire(pause: Pause, *, now: dt.datetime) -> list[Wake] | None:
 
     Gives what `cancel` gives. A run that asks has no child runs at work.
     """
-    run = pause.run
-    woken = tell_parent(run, failed=True)
-    waiting = Run.objects.filter(pk=run.pk, awaited=0)
-    if not waiting.move({PAUSED}, EXPIRED, failure_code=FailureCode.EXPIRED, ended_at=now):
-        return None
-    head, phase = _stood(run)
-    words = f"Expired at {phase} phase: nobody answered in time"
-    Run.objects.filter(pk=run.pk).update(error=words)
+    words = f"Expired at {_phase(pause.run, pause.checkpoint)} phase: nobody answered in time"
     at = pause.deadline_at.isoformat() if pause.deadline_at else None
     told = {"error": words, "pause_id": pause.shown_id, "step": pause.step, "deadline_at": at}
     facts: Facts = [line(words, pause.step, level="warning"), (EventKind.RUN_EXPIRED, told)]
-    if (checkpoint := _checkpoint(run, head, CheckpointStatus.FAILED, FailureCode.EXPIRED)) is not None:
-        facts.append(created(checkpoint))
-    log.append(run.thread_id, run.pk, facts)
+    return _end_asking(pause, EXPIRED, FailureCode.EXPIRED, facts, words=words, now=now)
+
+
+def cancel_asking(pause: Pause, *, by: str, first: Facts, code: FailureCode) -> list[Wake] | None:
+    """`cancel` for the run of a question, `answerable`, that was answered so. Call inside the transaction that closed the question."""
+    if _below(pause.run):
+        return cancel(pause.run, {PAUSED}, by=by, first=first, code=code)
+    words = f"Cancelled {WHOSE[code]} at {_phase(pause.run, pause.checkpoint)} phase"
+    facts: Facts = [*first, line(words, by=by), (EventKind.RUN_CANCELLED, {"error": words, "by": by})]
+    return _end_asking(pause, CANCELLED, code, facts, words=words, now=timezone.now())
+
+
+def _end_asking(pause: Pause, end: RunStatus, code: FailureCode, facts: Facts, *, words: str, now: dt.datetime) -> list[Wake] | None:
+    """End a run where it waits, as one commit: what it asked in is its thread's head for as long as it is paused under this epoch."""
+    run = pause.run
+    woken = tell_parent(run, failed=True)
+    checkpoint = _last(run, pause.checkpoint, CheckpointStatus.FAILED if end == EXPIRED else CheckpointStatus.CANCELLED, code)
+    facts = [*facts, *([created(checkpoint)] if checkpoint else [])]
+    fields = {"status": end, "failure_code": code, "error": words, "ended_at": now}
+    if not commit.write(run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint):
+        return None
     note_on_parent(run, words, level="warning")
     return woken
 
@@ -158,14 +171,17 @@ def end_children(kids: Sequence[Run], *, by: str) -> None:
         _cancelled(kid, by=by, first=[], code=FailureCode.CANCELLED_WITH_PARENT)
 
 
+_children = Prepared(lambda key: Run.objects.filter(parent=key).order_by("pk"), uuid.UUID)
+"""Prepared, since every cancellation asks, and mostly there are none."""
+
+
 def _below(run: Run) -> list[Run]:
     """Live runs under a run, level by level."""
-    found: list[Run] = []
-    level: list[Any] = [run.pk]
+    level = _children.get(run.pk)
+    found = [one for one in level if one.status in LIVE]
     while level:
-        below = list(Run.objects.live().filter(parent__in=level).order_by("pk"))
-        found += below
-        level = list(Run.objects.filter(parent__in=level, children__isnull=False).values_list("pk", flat=True).distinct())
+        level = list(Run.objects.filter(parent__in=[one.pk for one in level]).order_by("pk"))
+        found += [one for one in level if one.status in LIVE]
     return found
 
 
@@ -174,7 +190,8 @@ def _cancelled(run: Run, *, by: str, first: Facts, code: FailureCode) -> str:
     words = f"Cancelled {WHOSE[code]} at {phase} phase"
     Run.objects.filter(pk=run.pk).update(error=words)
     facts: Facts = [*first, line(words, by=by), (EventKind.RUN_CANCELLED, {"error": words, "by": by})]
-    if (checkpoint := _checkpoint(run, head, CheckpointStatus.CANCELLED, code)) is not None:
+    if (checkpoint := _last(run, head, CheckpointStatus.CANCELLED, code)) is not None:
+        store.insert(checkpoint)
         facts.append(created(checkpoint))
     log.append(run.thread_id, run.pk, facts)
     return words
@@ -184,12 +201,15 @@ def _stood(run: Run) -> tuple[Checkpoint, str]:
     """The last checkpoint of a run that was ended, and the phase it was in."""
     head = Thread.objects.select_related("head").get(pk=run.thread_id).head  # after the move: now no worker can write a newer one
     assert head is not None  # written with the run
-    step = sequence.named(run.frozen.steps, head.next_step or head.node_id)
-    return head, sequence.phase_of(step["step_type"])
+    return head, _phase(run, head)
 
 
-def _checkpoint(run: Run, head: Checkpoint, status: CheckpointStatus, code: FailureCode) -> Checkpoint | None:
-    """None where the head cannot be read: a run whose state was damaged can be ended all the same."""
+def _phase(run: Run, head: Checkpoint) -> str:
+    return sequence.phase_of(sequence.named(run.frozen.steps, head.next_step or head.node_id)["step_type"])
+
+
+def _last(run: Run, head: Checkpoint, status: CheckpointStatus, code: FailureCode) -> Checkpoint | None:
+    """The unsaved checkpoint of an end; None where the head cannot be read: a run whose state was damaged can be ended all the same."""
     try:
         state = store.load(head)
     except store.CheckpointDamaged:
@@ -202,4 +222,4 @@ def _checkpoint(run: Run, head: Checkpoint, status: CheckpointStatus, code: Fail
         total_nodes=head.total_nodes,
         metadata={**head.metadata, "failure_code": code},
     )
-    return store.save(run.thread_id, run.pk, state, entry, parent=head, before=state)
+    return store.build(run.thread_id, run.pk, state, entry, parent=head, before=state)

@@ -11,7 +11,7 @@ import datetime as dt
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -146,9 +146,15 @@ def _work(begin: dt.datetime, left: dt.timedelta, zone: ZoneInfo, calendar: Cale
     raise CalendarInvalid("The calendar has too few hours of work.")
 
 
+@cache
+def _zones() -> frozenset[str]:
+    """The names of this machine's zones, read once: finding them goes through hundreds of files."""
+    return frozenset(available_timezones())
+
+
 def zone_of(name: str) -> ZoneInfo:
     """Raises ValueError for what is no IANA name."""
-    if name not in available_timezones():
+    if name not in _zones():
         raise ValueError(f"There is no time zone {name!r}; name one as Europe/Berlin.")
     return ZoneInfo(name)
 

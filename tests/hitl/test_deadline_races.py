@@ -16,7 +16,7 @@ from tests.conftest import fresh, kinds, pause_of
 from tests.databases import at_once
 from tests.databases import file_database as file_database
 from tests.deadlines import asked as asked
-from tests.deadlines import at, updates
+from tests.deadlines import at, fire, updates
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 FOUR = {"after": "PT4H"}
@@ -47,8 +47,8 @@ def test_of_four_sweeps_at_once_one_reminds_and_one_escalates(asked, zoe):
     stages = [{"after": "PT6H", "users": ["zoe"]}]
     order = asked(deadline={**FOUR, "outcome": "escalate"}, reminders=["PT1H"], escalation=stages)
     opened = pause_of(order)
-    at_once(*[partial(deadlines.fire, opened.pk, now=at(opened, 1))] * 4)
-    at_once(*[partial(deadlines.fire, opened.pk, now=at(opened, 4))] * 4)
+    at_once(*[partial(fire, opened.pk, now=at(opened, 1))] * 4)
+    at_once(*[partial(fire, opened.pk, now=at(opened, 4))] * 4)
     assert [one["what"] for one in updates(order)] == ["reminded", "escalated"]
     assert pause_of(order).deadline_at == at(opened, 8)
 
@@ -61,7 +61,7 @@ def test_an_answer_meets_the_deadline(asked, ana, ben, action):
         pause = pause_of(order)
         answer = partial(services.decide, pause.pk, action=action, by=ana, via=Via.PAGE)
         stop = partial(services.cancel_order, order.pk, by=ben, via=Via.PAGE)
-        results = at_once(answer, partial(deadlines.fire, pause.pk, now=at(pause, 4)), stop)
+        results = at_once(answer, partial(fire, pause.pk, now=at(pause, 4)), stop)
         pause.refresh_from_db()
         decided = [result for result in results if isinstance(result, Decision)]
         won = Decision.objects.filter(pause=pause).first()
@@ -80,7 +80,7 @@ def test_more_time_meets_the_deadline(asked, ana):
         order = asked(deadline=FOUR)
         pause = pause_of(order)
         more = partial(postponing.extend, pause.pk, by=ana, until=at(pause, 6), reason="x")
-        results = at_once(more, partial(deadlines.fire, pause.pk, now=at(pause, 4)))
+        results = at_once(more, partial(fire, pause.pk, now=at(pause, 4)))
         pause.refresh_from_db()
         if pause.status == "expired":
             assert isinstance(results[0], postponing.DeadlineMoved | services.AlreadyAnswered)
@@ -109,4 +109,30 @@ def test_a_sweep_may_die_at_any_moment_of_a_deadline(asked, zoe, rules):
             break
     assert len(ends) == 1
     assert moment > 8
+    crash.check_ledgers()
+
+
+@pytest.mark.parametrize("dies_at", [0, 17], ids=["both live", "one is killed"])
+def test_two_sweeps_share_what_is_due_and_each_question_acts_once(asked, zoe, dies_at):
+    """P8: also where one of them dies in the middle; then the other does its part too."""
+    stages = {"escalation": [{"after": "PT9H", "users": ["zoe"]}]}
+    rules = [{"outcome": "expire"}, {"outcome": "cancel"}, {"outcome": "approve"}, {"outcome": "escalate"}]
+    orders = [asked(deadline={**FOUR, **rule}, **(stages if rule["outcome"] == "escalate" else {})) for rule in rules * 2]
+    pauses = [pause_of(order) for order in orders]
+    now, done = at(pauses[-1], 4), []
+
+    def sweep(share, dies_at):
+        with crash.killing(dies_at):
+            while deadlines.fire_due(now=now, limit=2, share=share) == 2:
+                pass
+            done.append(share)
+
+    assert no_errors(at_once(partial(sweep, 0.0, dies_at), partial(sweep, 0.6, 0)))
+    assert len(done) == (1 if dies_at else 2)
+    deadlines.fire_due(now=now)  # what died with its sweep after the other one had looked
+    ends = [(Pause.objects.get(pk=pause.pk).status, fresh(order).latest_run.status) for pause, order in zip(pauses, orders, strict=True)]
+    assert ends == [("expired", "expired"), ("cancelled", "cancelled"), ("answered", "pending"), ("open", "paused")] * 2
+    told = [[kind for kind in kinds(order) if kind in {"run_expired", "approval_received", "pause_updated"}] for order in orders]
+    assert told == [["run_expired"], ["approval_received"], ["approval_received"], ["pause_updated"]] * 2
+    assert Decision.objects.count() == 4
     crash.check_ledgers()

@@ -6,6 +6,7 @@ import datetime as dt
 from io import StringIO
 
 import pytest
+from django.contrib.auth.models import Permission, User
 from django.contrib.messages import get_messages
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
@@ -262,3 +263,63 @@ def test_erasures_are_listed_and_cannot_be_changed(ended):
     assert "because &lt;b&gt;" in page and 'name="reason"' not in page
     decision = Decision.objects.first()
     assert f"Matches what {done.shown_id} recorded" in eve.get(reverse("admin:hitl_decision_change", args=[decision.pk])).content.decode()
+
+
+# -- over REST -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def eraser(api, ana):
+    ana.user_permissions.add(Permission.objects.get(codename="erase_thread"))
+    return api(User.objects.get(pk=ana.pk))
+
+
+@pytest.mark.parametrize("what", ["threads", "work-orders"])
+def test_who_has_the_right_erases_over_rest(ended, eraser, what):
+    """What would go is told first; then it is gone, and who did it and why is recorded."""
+    name = ended.thread.shown_id if what == "threads" else ended.shown_id
+    path = f"/api/v1/{what}/{name}/erasure"
+    before = rows()
+    told = eraser.get(path).json()
+    assert (told["thread_id"], told["kinds"]["pauses"]["rows"]) == (ended.thread.shown_id, Pause.objects.count())
+    assert rows() == before
+    done = eraser.post(path, {"confirm": name, "reason": "Asked for by letter"}, format="json")
+    (record,) = Erasure.objects.all()
+    assert (done.status_code, done.json()["id"], record.erased_by, record.reason) == (201, record.shown_id, "ana", "Asked for by letter")
+    assert done.json()["counts"] == record.counts
+    assert not Thread.objects.exists()
+    assert everything("Mrs Smith") == set()
+    assert eraser.post(path, {"confirm": name, "reason": "again"}, format="json").status_code == 404
+    assert broken() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"reason": "x"}, 400, "required"),
+        ({"confirm": "thr_other", "reason": "x"}, 422, "not_confirmed"),
+        ({"confirm": "THE THREAD"}, 400, "required"),
+        ({"confirm": "THE THREAD", "reason": " "}, 400, "blank"),
+    ],
+    ids=["no confirmation", "another's", "no reason", "an empty one"],
+)
+def test_nothing_is_erased_by_mistake(paused, eraser, body, status, code):
+    shown, before = paused.thread.shown_id, rows()
+    given = {name: shown if value == "THE THREAD" else value for name, value in body.items()}
+    answer = eraser.post(f"/api/v1/threads/{shown}/erasure", given, format="json")
+    assert answer.status_code == status
+    assert code in answer.content.decode()
+    assert rows() == before
+
+
+def test_what_lives_is_not_erased_over_rest(paused, eraser):
+    answer = eraser.post(f"/api/v1/work-orders/{paused.shown_id}/erasure", {"confirm": paused.shown_id, "reason": "x"}, format="json")
+    assert (answer.status_code, answer.json()["code"]) == (409, "cannot_erase")
+
+
+def test_without_the_right_nobody_erases_or_learns_what_there_is(paused, api, ben):
+    client, name = api(ben), paused.thread.shown_id
+    for path in (f"threads/{name}", f"work-orders/{paused.shown_id}", f"threads/{ids.show('thr', ids.new())}"):
+        assert client.get(f"/api/v1/{path}/erasure").status_code == 403
+        assert client.post(f"/api/v1/{path}/erasure", {"confirm": name, "reason": "x"}, format="json").status_code == 403
+    assert Thread.objects.exists()

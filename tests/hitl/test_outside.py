@@ -30,6 +30,7 @@ from tests.conftest import drive, fresh, pause_of
 from tests.databases import at_once, rows
 from tests.databases import file_database as file_database
 from tests.mailing import relay
+from tests.wholeness import broken
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reachable")]
 
@@ -367,6 +368,30 @@ def test_the_database_keeps_accounts_addresses_and_rules_apart(wanted, ana):
             setattr(decision, name, value)
         with pytest.raises((IntegrityError, ValidationError)), transaction.atomic():
             decision.save(force_insert=True)
+
+
+@pytest.mark.parametrize("quorum", [1, 2], ids=["answer", "vote"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda: Link.objects.all().delete(),
+        lambda: Link.objects.update(contact="other@supplier.example"),
+        lambda: Link.objects.update(revision=2),
+        lambda: Link.objects.update(purpose=Link.Purpose.REVIEW, used_at=None),
+        lambda: Pause.objects.update(outside={}),
+        lambda: Pause.objects.update(outside={**Pause.objects.get().outside, "ways": ["reject"]}),
+        lambda: Pause.objects.update(review={**Pause.objects.get().review, "risk": "high"}),
+    ],
+    ids=["no link", "another's link", "another revision's", "to look at only", "never asked", "another way", "of high risk"],
+)
+def test_an_answer_that_nobody_outside_was_asked_for_is_found(wanted, damage, quorum):
+    """P1, F3: the question's own rules and a link to this address, for this revision, to answer by."""
+    wanted(review={"quorum": quorum})
+    assert browser().post(link_to(), YES).status_code == 200
+    answer = (Decision if quorum == 1 else Vote).objects.get()
+    assert "answered_from_outside_unasked" not in broken()
+    damage()
+    assert broken()["answered_from_outside_unasked"] == [answer.shown_id]
 
 
 def test_an_erasure_takes_the_address_and_the_chain_holds(wanted, ana):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
+from django.contrib.auth.models import Permission, User
 
 from checkpoints.models import Checkpoint, Event
-from hitl import policy, services, threads
-from hitl.models import Via
+from hitl import erasure, exporting, policy, services, stepping, threads, verifying
+from hitl.models import STEP_AROUND, Decision, Via
 from runs import definitions, forks
 from runs.forks import ReviewStands
 from runs.models import Pause, Run
@@ -19,6 +20,7 @@ from tests.ruled import rest
 from tests.talking import RAN, drive, say
 from tests.talking import give as give
 from tests.talking import thread as thread
+from tests.wholeness import broken
 
 pytestmark = pytest.mark.django_db
 
@@ -112,3 +114,81 @@ def test_a_fork_keeps_to_it_too(reviewed, ana, ben):
     services.fork(approved.pk, by=ana, reason="once more")
     with pytest.raises(ReviewStands):
         forks.check_reviews(cast(list[FrozenStep], [{"name": "a", "title": "A", "sub_steps": [{"name": "b", "review": RULES}]}]), "")
+
+
+# -- on the record, by who has the right to it -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def operator(ana):
+    """Ana, with the right; nobody's rules name her."""
+    ana.user_permissions.add(Permission.objects.get(codename="step_around_review"))
+    return User.objects.get(pk=ana.pk)
+
+
+def test_who_has_the_right_steps_around_a_review_on_the_record(refused, operator, page):
+    """S1-20: manual control wins. The ledger, the trail and the export name who, why, which review and what it was about."""
+    asked = Pause.objects.get()
+    run = threads.say(refused.pk, Turn(resume_from="step3", reason="Ben is away", step_around=True), by=operator, via=Via.REST).run
+    decision = Decision.objects.get(action=STEP_AROUND)
+    pause = decision.pause
+    assert (decision.decided_by, decision.feedback, decision.via, pause.run, pause.step) == (operator, "Ben is away", "rest", run, "step2")
+    facts = dict(pause.facts)
+    assert facts["Last asked at step2"] == f"{asked.shown_id}, revision 1, cancelled: {asked.content_digest}"
+    assert facts["Begins with the state"] == pause.checkpoint.digest
+    assert drive(run).status == "completed" and RAN == ["step3"]
+    (told,) = [event.data for event in Event.objects.filter(thread=refused, kind="pause_updated")]
+    assert (told["what"], told["by"], told["reason"]) == ("stepped_around", decision.name, "Ben is away")
+    assert "stepped around the review of" in page.get(f"/threads/{refused.shown_id}/").content.decode()
+    assert "Stepped around" in page.get(f"/decisions/{decision.shown_id}/").content.decode()
+    assert [row["action"] for row in map(exporting.told, exporting.rows([decision.ledger_id]))] == ["cancel", STEP_AROUND]
+    assert (list(verifying.Check().breaches()), broken()) == ([], {})
+    erasure.erase(refused.pk, by="admin", reason="asked for")
+    assert (list(verifying.Check().breaches()), broken()) == ([], {})
+
+
+def test_it_wants_the_right_and_a_reason(refused, operator, ben):
+    before = rows()
+    with pytest.raises(policy.NotAllowed) as error:
+        stepping.say(refused.pk, Turn(resume_from="step3", reason="why not", step_around=True), by=ben, via=Via.REST)
+    assert error.value.code == "step_around_not_allowed"
+    with pytest.raises(forks.ReasonMissing):
+        stepping.say(refused.pk, Turn(resume_from="step3", reason=" ", step_around=True), by=operator, via=Via.REST)
+    assert rows() == before
+
+
+def test_over_rest_it_is_the_same(refused, operator, admin_user):
+    path = f"/api/v1/threads/{refused.shown_id}/runs"
+    body = {"resume_from": "step3", "reason": "Ben is away", "step_around": True}
+    silent = rest(operator).post(path, {**body, "reason": ""}, format="json")
+    assert (silent.status_code, silent.json()["code"]) == (422, "reason_required")
+    operator.user_permissions.clear()
+    denied = rest(User.objects.get(pk=operator.pk)).post(path, body, format="json")
+    assert (denied.status_code, denied.json()["code"]) == (403, "step_around_not_allowed")
+    assert rest(admin_user).post(path, body, format="json").status_code == 201
+    assert Decision.objects.get(action=STEP_AROUND).decided_by == admin_user
+
+
+def test_a_fork_with_an_edited_state_steps_around_on_the_record_too(reviewed, operator, ben):
+    services.decide(Pause.objects.get().pk, action="approve", by=ben, via=Via.PAGE)
+    drive(Run.objects.get())
+    approved = Checkpoint.objects.get(thread=reviewed, next_step="step3", status="active")
+    path, body = f"/api/v1/checkpoints/{approved.shown_id}/fork", {"reason": "a wrong total", "state": say("mine")}
+    assert rest(operator).post(path, body, format="json").json()["code"] == "review_stands"
+    assert rest(operator).post(path, {**body, "step_around": True}, format="json").status_code == 201
+    decision = Decision.objects.get(action=STEP_AROUND)
+    assert (decision.feedback, decision.pause.run.forked_from_id) == ("a wrong total", approved.pk)
+    assert broken() == {}
+
+
+def test_where_nothing_is_stepped_around_nothing_is_recorded(refused, operator):
+    stepping.say(refused.pk, Turn(resume_from="step1", reason="from the start", step_around=True), by=operator, via=Via.REST)
+    assert not Decision.objects.filter(action=STEP_AROUND).exists()
+
+
+@pytest.mark.usefixtures("unguarded")
+def test_a_run_behind_a_review_without_its_record_is_found(refused, operator):
+    """P6, among the invariants."""
+    run = stepping.say(refused.pk, Turn(resume_from="step3", reason="Ben is away", step_around=True), by=operator, via=Via.REST)
+    Decision.objects.filter(action=STEP_AROUND).delete()
+    assert broken()["stepped_around_unrecorded"] == [run.shown_id]

@@ -24,7 +24,7 @@ from django.test import Client
 from django.utils import timezone
 
 from checkpoints.models import Event, Thread
-from hitl import deadlines, saying
+from hitl import saying
 from hitl.models import ApiToken, Decision
 from hitl.outbound import links
 from hitl.outbound_models import Delivery
@@ -32,6 +32,7 @@ from project.errors import exception_handler
 from runs.models import Pause, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.states import PauseStatus
+from tests.deadlines import fire
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def outside_of(user: User) -> str:
 def expiry(at: Question, who: Racer) -> Told:
     """The sweep for deadlines meets the question, which is past its own."""
     with suppress(PauseClosed):
-        deadlines.fire(at.key, now=timezone.now())
+        fire(at.key, now=timezone.now())
     return Told(Pause.objects.get(pk=at.key).status == PauseStatus.EXPIRED, "")
 
 
