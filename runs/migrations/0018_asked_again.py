@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('checkpoints', '0011_folding_and_busy_threads'),
-        ('runs', '0016_outside'),
+        ('runs', '0017_inbox_changes'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
