@@ -40,10 +40,12 @@ class Limits:
 
 LOOK_SECONDS = 5.0
 """Between two looks at how large a folder has become."""
-BESIDE = ("home", "tmp", "new")
-"""Folders that lie beside a work tree."""
+BESIDE = ("home", "tmp", "new", "old")
+"""Folders that lie beside a work tree or a mirror."""
 NOTES = ("config", "gitconfig", "bundle", "askpass", "group")
 """Files that lie beside it, but for the lock."""
+ALTERNATES = "objects/info/alternates"
+"""git's file that names whose objects it may read."""
 
 
 class Repository:
@@ -63,8 +65,10 @@ class Repository:
         search_path: str,
         url: str = "",
         access: Callable[[], Access | None] = lambda: None,
+        lender: Path | None = None,
     ) -> None:
-        self.path = path
+        """`lender`: the one repository whose objects count as this one's (git's alternates)."""
+        self.path, self._lender = path, lender
         self._url, self._access = url, access
         self._limits, self._check, self._settings = limits, check, settings
         self.lock = FolderLock(self.beside("lock"), self.beside("group"))
@@ -225,13 +229,23 @@ class Repository:
         git_dir = self.path / ".git"
         if git_dir.is_symlink() or not git_dir.is_dir() or not self.beside("config").is_file():
             raise StepFailed("The workspace is damaged; restore it first.", code="no_workspace")
-        for name in ("config.worktree", "commondir", "objects/info/alternates", "info/grafts"):
+        if any((git_dir / name).is_symlink() for name in ("objects", "objects/info", "info")):  # we would write where they lead
+            raise StepFailed("The workspace is damaged; restore it first.", code="no_workspace")
+        for name in ("config.worktree", "commondir", "info/grafts"):
             (git_dir / name).unlink(missing_ok=True)
-        for file, wanted in ((git_dir / "config", self.beside("config").read_bytes()), (git_dir / "info" / "attributes", ATTRIBUTES)):
-            if file.is_symlink() or not file.is_file() or file.read_bytes() != wanted:
-                file.unlink(missing_ok=True)
-                file.parent.mkdir(exist_ok=True)
-                file.write_bytes(wanted)
+        _put(git_dir / "config", self.beside("config").read_bytes())
+        _put(git_dir / "info" / "attributes", ATTRIBUTES)
+        if self._lender is None:
+            (git_dir / ALTERNATES).unlink(missing_ok=True)
+        else:
+            _put(git_dir / ALTERNATES, os.fsencode(self._lender / ".git" / "objects") + b"\n")
+
+
+def _put(file: Path, wanted: bytes) -> None:
+    if file.is_symlink() or not file.is_file() or file.read_bytes() != wanted:
+        file.unlink(missing_ok=True)
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(wanted)
 
 
 def drop(path: Path) -> None:

@@ -73,7 +73,7 @@ class GitWorkspace:
     @cached_property
     def _repository(self) -> Repository:
         """Made at the first use: most steps touch no file, and each is handed a workspace."""
-        return self._at_path(self.path)
+        return self._at_path(self.path, lender=None if self._is_local else self._mirror_path)
 
     @cached_property
     def _mirror(self) -> Mirror | None:
@@ -81,7 +81,7 @@ class GitWorkspace:
             return None
         return Mirror(self._at_path(self._mirror_path), self._order.repository_url)
 
-    def _at_path(self, path: Path) -> Repository:
+    def _at_path(self, path: Path, *, lender: Path | None = None) -> Repository:
         allowed = {f"protocol.{name}.allow": "always" for name in ("file", *self._protocols)}  # file: local origins and bundles
         return Repository(
             path,
@@ -92,6 +92,7 @@ class GitWorkspace:
             search_path=self._search_path,
             url=self._order.repository_url,
             access=self._access,
+            lender=lender,
         )
 
     def __enter__(self) -> Self:
@@ -120,7 +121,13 @@ class GitWorkspace:
                 if error.code != "git_failed":  # else: damage that only showed now, a fresh clone mends it
                     raise
         self._clone()
-        self._go_to_checkpoint()
+        try:
+            self._go_to_checkpoint()
+        except StepFailed as error:
+            if error.code != "git_failed" or self._mirror is None or not self._mirror.mend():
+                raise
+            self._clone()  # what it had borrowed was damaged
+            self._go_to_checkpoint()
 
     def _go_to_checkpoint(self) -> None:
         base = self._at.base if self._at else self.base()
@@ -227,32 +234,32 @@ class GitWorkspace:
         for folder in (new, self.path):
             shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink(missing_ok=True)
         mirror = self._mirror_with_base()
+        try:
+            first = self._cloned(new, mirror)
+        except StepFailed as error:
+            if mirror is None or error.code not in {"clone_failed", "empty_repository"} or not mirror.mend():
+                raise
+            shutil.rmtree(new, ignore_errors=True)
+            first = self._cloned(new, mirror)
+        self._repository.plain_git("update-ref", _BASE, first, cwd=new)
+        shutil.copyfile(new / ".git" / "config", self._repository.beside("config"))
+        if mirror:
+            mirror.keep(self._order.id, self._at.base if self._at else first)
+        new.rename(self.path)
+
+    def _cloned(self, new: Path, mirror: Mirror | None) -> str:
+        """Clone into a new folder, and give the commit to begin at."""
         source = str(mirror.path) if mirror else self._order.repository_url
         upload = [f"--upload-pack={_LOCAL_SIDE} upload-pack"] if mirror or self._is_local else []
-        try:
-            self._clone_from(source, new, upload)
-        except StepFailed as error:
-            if mirror is None or error.code != "clone_failed":
-                raise
-            mirror.renew()  # it is damaged
-            self._clone_from(source, new, upload)
+        # a mirror lends its objects and loses none (`mirror`); a local origin may be changed or removed, so all of it is copied
+        sharing = "--shared" if mirror else "--no-local"
+        options = ["--quiet", "--no-checkout", sharing, "--no-tags", "--no-recurse-submodules", "--template=", *upload]
+        beside = {"watched": new, "cwd": self.path.parent}
+        self._repository.filling_git("clone", *options, "--", source, str(new), **beside, code="clone_failed", remote=mirror is None)
         if mirror:
             self._repository.plain_git("fetch", "-q", "--no-tags", *upload, source, f"+{HEAD}:{HEAD}", cwd=new)
             self._repository.plain_git("remote", "set-url", "origin", self._order.repository_url, cwd=new)
-        first = self._first_commit(new, mirrored=mirror is not None)
-        self._repository.plain_git("update-ref", _BASE, first, cwd=new)
-        shutil.copyfile(new / ".git" / "config", self._repository.beside("config"))
-        new.rename(self.path)
-        if mirror:
-            mirror.keep(self._order.id, self._at.base if self._at else first)
-
-    def _clone_from(self, source: str, new: Path, upload: Sequence[str]) -> None:
-        # --no-local: own objects, checked by git on the way; a local origin may be changed or removed later, a mirror must not be changed.
-        options = ["--quiet", "--no-checkout", "--no-local", "--no-tags", "--no-recurse-submodules", "--template=", *upload]
-        remote = source == self._order.repository_url
-        self._repository.filling_git(
-            "clone", *options, "--", source, str(new), watched=new, cwd=self.path.parent, code="clone_failed", remote=remote
-        )
+        return self._first_commit(new, mirrored=mirror is not None)
 
     def _mirror_with_base(self) -> Mirror | None:
         """The mirror, brought up to date for an order that begins; one that is restored needs its base alone, and maybe no origin."""
@@ -276,8 +283,6 @@ class GitWorkspace:
         return not self._repository.git("cat-file", "-e", f"{name}^{{commit}}", fine=None).returncode
 
     def _need_base(self, base: str) -> None:
-        if not self._has(base) and self._mirror and self._mirror.has(base):
-            self._repository.git("fetch", "-q", "--no-tags", f"--upload-pack={_LOCAL_SIDE} upload-pack", str(self._mirror.path), base)
         if not self._has(base):
             # it may have left every branch and still be there
             self._repository.git("fetch", "-q", "--no-tags", "origin", base, fine=None, remote=True)
