@@ -17,6 +17,7 @@ from runs.steps import process
 from runs.steps.access import Access, environment, write_askpass
 from runs.steps.folder_lock import Busy, FolderLock
 from runs.steps.git_settings import ATTRIBUTES, git_environment, program_environment, write_settings
+from runs.steps.sandbox import before
 from runs.workflows.base import StepFailed
 
 GRACE_SECONDS = 1.5
@@ -66,9 +67,14 @@ class Repository:
         url: str = "",
         access: Callable[[], Access | None] = lambda: None,
         lender: Path | None = None,
+        sandbox: Sequence[str] = (),
     ) -> None:
-        """`lender`: the one repository whose objects count as this one's (git's alternates)."""
-        self.path, self._lender = path, lender
+        """
+        Args:
+            lender: the one repository whose objects count as this one's (git's alternates).
+            sandbox: what stands before programs that are followed (`runs.steps.sandbox`).
+        """
+        self.path, self._lender, self._sandbox = path, lender, sandbox
         self._url, self._access = url, access
         self._limits, self._check, self._settings = limits, check, settings
         self.lock = FolderLock(self.beside("lock"), self.beside("group"))
@@ -96,8 +102,12 @@ class Repository:
         max_output: int | None,
         said: Callable[[str, bytes], None],
     ) -> int:
-        """As `program`, with more in its environment, line by line, and ended with all that it started. Gives its exit code."""
+        """As `program`, with more in its environment, behind the sandbox, line by line, and ended with all that it started.
+
+        Gives its exit code.
+        """
         self._prepare()
+        arguments = [*before(self._sandbox, self._places), *arguments]
         found = shutil.which(arguments[0], path=self._environment["PATH"])
         if found is None and not (self.path / arguments[0]).is_file():
             raise StepFailed(f"{arguments[0]} is not installed where this worker looks for programs.", code="program_missing")
@@ -108,6 +118,12 @@ class Repository:
         done = self._run(arguments, environment, seconds, check=self._bounded(), stdin=stdin, changes=changes)
         self._check_size()
         return done.returncode
+
+    @property
+    def _places(self) -> dict[str, Path]:
+        """What a sandbox may name, see there."""
+        mirror = self._lender or self.beside("mirror")
+        return {"workspace": self.path, "home": self.beside("home"), "tmp": self.beside("tmp"), "mirror": mirror}
 
     def scratch(self, name: str, content: bytes) -> Path:
         """A file outside the work tree that programs may read."""

@@ -51,6 +51,7 @@ class GitWorkspace:
         git_settings: Mapping[str, str] | None = None,
         search_path: str = os.environ.get("PATH", os.defpath),
         passed_on: Mapping[str, str] = MappingProxyType({}),
+        sandbox: Sequence[str] = (),
         mirror: Path | None = None,
         access: Callable[[], Access | None] = lambda: None,
         make_room: Callable[[], None] = lambda: None,
@@ -58,6 +59,7 @@ class GitWorkspace:
         """
         Args:
             passed_on: what of this process's environment programs may be given that ask for it by name (`follow`).
+            sandbox: what stands before a program that is followed: see `runs.steps.sandbox`.
             at: None for an order that has no commit in a checkpoint yet; it begins at the origin's base branch.
             git_settings: the operator's own, over ours: `{"core.sshCommand": …, "credential.helper": …, "http.proxy": …}`.
             mirror: where this machine keeps its copy of a remote origin; None clones from the origin itself.
@@ -68,7 +70,7 @@ class GitWorkspace:
         self._mirror_path, self._access, self._make_room = mirror, access, make_room
         self._order, self._at, self._check, self._limits = order, at, check, limits or Limits()
         self._protocols, self._git_settings, self._search_path = protocols, git_settings or {}, search_path
-        self._passed_on = passed_on
+        self._passed_on, self._sandbox = passed_on, sandbox
 
     @cached_property
     def _repository(self) -> Repository:
@@ -93,6 +95,7 @@ class GitWorkspace:
             url=self._order.repository_url,
             access=self._access,
             lender=lender,
+            sandbox=self._sandbox,
         )
 
     def __enter__(self) -> Self:
