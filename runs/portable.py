@@ -187,12 +187,13 @@ def load_artifacts(document: Document, loaded: Loaded, made: Plan) -> None:
     """Write them, also those of runs that are history only. Call inside a transaction, after `load`."""
     rows = []
     for one in document["artifacts"]:
-        run = loaded.run_ids[one["run_id"]]
+        key = loaded.run_ids[one["run_id"]]
+        run: dict[str, Any] = {"run_id": key} if one["run_id"] in made else {"imported_run": key}
         rows.append(
             Artifact(
                 id=ids.parse(Artifact.PREFIX, loaded.names[one["id"]]),
                 thread=loaded.thread,
-                **({"run_id": run} if one["run_id"] in made else {"imported_run": run}),
+                **run,
                 **{name: one[name] for name in ARTIFACT},
                 created_at=time_of(one["created_at"]),
                 dropped_at=time_of(one["dropped_at"]) if one["dropped_at"] else None,

@@ -257,8 +257,9 @@ class GitWorkspace:
         # a mirror lends its objects and loses none (`mirror`); a local origin may be changed or removed, so all of it is copied
         sharing = "--shared" if mirror else "--no-local"
         options = ["--quiet", "--no-checkout", sharing, "--no-tags", "--no-recurse-submodules", "--template=", *upload]
-        beside = {"watched": new, "cwd": self.path.parent}
-        self._repository.filling_git("clone", *options, "--", source, str(new), **beside, code="clone_failed", remote=mirror is None)
+        self._repository.filling_git(
+            "clone", *options, "--", source, str(new), watched=new, cwd=self.path.parent, code="clone_failed", remote=mirror is None
+        )
         if mirror:
             self._repository.plain_git("fetch", "-q", "--no-tags", *upload, source, f"+{HEAD}:{HEAD}", cwd=new)
             self._repository.plain_git("remote", "set-url", "origin", self._order.repository_url, cwd=new)
