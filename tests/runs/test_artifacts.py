@@ -191,7 +191,7 @@ def test_artifacts_go_with_their_thread_and_come_out_again(kept, zoe, client):
     assert [(one["name"], one["digest"]) for one in document["artifacts"]] == [("output", kept.digest), ("prompt", "")]
     thread = bring_in(document, zoe)
     there = Artifact.objects.filter(thread=thread).order_by("pk")
-    assert [(one.run.thread_id, one.created_at) for one in there[:1]] == [(thread.pk, kept.created_at)]
+    assert (there[0].run, there[0].created_at) == (Run.objects.get(thread=thread), kept.created_at)
     assert alike(document_of(there[0])) == alike(document)
     client.force_login(zoe)
     assert f"/artifacts/{there[0].shown_id}" in client.get(f"/threads/{thread.shown_id}/").content.decode()
