@@ -52,9 +52,13 @@ def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
 
 def at_start(*, reach: bool) -> None:
     """Log what is weak, and stop this process where the store cannot be used. For processes that Django's own checks do not run in."""
-    messages: Sequence[CheckMessage] = [*as_set_up(), *(as_it_is() if reach else [])]
+    stop_for([*as_set_up(), *(as_it_is() if reach else [])], "The store of checkpoints cannot be used as it is set up; see above.")
+
+
+def stop_for(messages: Sequence[CheckMessage], words: str) -> None:
+    """Log messages, and end this process with these words where one of them is serious."""
     for message in messages:
         if not message.is_silenced():
             logger.log(message.level, "%s (%s)", message.msg, message.id)
     if any(message.is_serious() and not message.is_silenced() for message in messages):
-        raise SystemExit("The store of checkpoints cannot be used as it is set up; see above.")
+        raise SystemExit(words)

@@ -9,7 +9,7 @@ import datetime as dt
 import logging
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from django.db import DEFAULT_DB_ALIAS, IntegrityError, transaction
 from django.utils import timezone
@@ -69,7 +69,7 @@ def _round(held: Claim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
         yield from _drop(held, rules, now)
         _begin_marking(held)
     if place["phase"] == "mark":
-        yield from _mark(held, rules)
+        yield from _mark(held, (collecting.checkpoints, *rules.sources))
         place |= {"phase": "free", "kind": "chunks", "cursor": ""}
     yield from _free(held)
     with transaction.atomic(durable=True):
@@ -111,6 +111,10 @@ def _drop_of(held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, no
     memos = keeping.droppable_memos(thread_id, policy, rules, now=now)
     while (dropped := keeping.drop_memos(memos, hold=held.hold)).rows:
         yield dropped
+    for kind in rules.aging:
+        aged = kind.droppable(thread_id, policy, now)
+        while (dropped := keeping.drop_aged(kind, aged, hold=held.hold)).rows:
+            yield dropped
 
 
 def _begin_marking(held: Claim) -> None:
@@ -121,19 +125,15 @@ def _begin_marking(held: Claim) -> None:
         Mark.objects.all()._raw_delete(using=DEFAULT_DB_ALIAS)  # of a round that did not end
 
 
-def _mark(held: Claim, rules: Rules, *, skip: int = 0) -> Iterator[Tally]:
-    """Mark what the sources refer to, but for the first `skip` of them."""
+def _mark(held: Claim, sources: Sequence[collecting.Source]) -> Iterator[Tally]:
+    """Mark what the sources refer to."""
     place = held.place
-    place["source"] = max(place["source"], skip)
-    sources = (collecting.checkpoints, *rules.sources)
     while place["source"] < len(sources):
         digests, cursor = sources[place["source"]](place["cursor"], collecting.PAGE)
         place["cursor"] = cursor
         if not cursor:
             place["source"] += 1
-        with transaction.atomic(durable=True):
-            held.hold()
-            collecting.mark(digests)
+        _mark_these(held, digests)
         yield Tally()
 
 
@@ -167,7 +167,8 @@ def report(rules: Rules, *, now: dt.datetime) -> Tally:
         for thread_id in threads:
             tally += _look(held, thread_id, policies[thread_id], rules, now)
         after = str(threads[-1])
-    for _ in _mark(held, rules, skip=1):
+    aging = [kind.source for kind in rules.aging]
+    for _ in _mark(held, [source for source in rules.sources if source not in aging]):
         pass
     for name, kind in collecting.KINDS.items():
         tally.add(name, *collecting.weigh(collecting.unmarked(kind, since=since)))
@@ -189,11 +190,19 @@ def _look(held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, now: 
     tally.add("chunks_folded", chunks.count(), keeping.weight(chunks, "data"))
     memos = keeping.droppable_memos(thread_id, policy, rules, now=now)
     tally.add("memos", memos.count(), keeping.weight(memos, "value"))
+    for kind in rules.aging:
+        aged = kind.droppable(thread_id, policy, now)
+        tally.add(kind.kind, aged.count(), keeping.weigh(aged.order_by()))
+        _mark_these(held, kind.of(thread_id).exclude(pk__in=aged.order_by().values("pk")).values_list("digest", flat=True))
     cursor = ""
     while True:
         digests, cursor = collecting.checkpoints(cursor, collecting.PAGE, thread_id=thread_id, without=keys)
-        with transaction.atomic(durable=True):
-            held.hold()
-            collecting.mark(digests)
+        _mark_these(held, digests)
         if not cursor:
             return tally
+
+
+def _mark_these(held: Claim, digests: Iterable[str]) -> None:
+    with transaction.atomic(durable=True):
+        held.hold()
+        collecting.mark(digests)

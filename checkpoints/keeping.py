@@ -44,6 +44,21 @@ class Policy:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Aging:
+    """Rows of the layers above that name a blob each, and let it go when they are old; the row then says so."""
+
+    kind: str
+    source: Source
+    """What they refer to; one of `Rules.sources` too."""
+    of: Callable[[uuid.UUID], QuerySet[Any]]
+    """Those of a thread that still have their text; by their column `digest`."""
+    droppable: Callable[[uuid.UUID, Policy, dt.datetime], QuerySet[Any]]
+    """Those among them that may lose it, oldest first."""
+    drop: Callable[[QuerySet[Any]], None]
+    """Let go of what some rows name. Called inside a transaction."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rules:
     """What the layers above know: this module knows neither runs nor the questions that people were asked."""
 
@@ -55,6 +70,7 @@ class Rules:
     """A thread's runs that have not ended."""
     sources: Sequence[Source]
     """Whatever refers to blobs and chunks, beside checkpoints."""
+    aging: Sequence[Aging] = ()
 
 
 @dataclass
@@ -277,3 +293,21 @@ def drop_memos(going: QuerySet[Memo], *, hold: Callable[[], None]) -> Tally:
         tally.add("memos", len(keys), weight(mine, "value"))
         mine._raw_delete(using=DEFAULT_DB_ALIAS)
     return tally
+
+
+@transaction.atomic(durable=True)
+def drop_aged(kind: Aging, going: QuerySet[Any], *, hold: Callable[[], None]) -> Tally:
+    """Drop a batch of what is `Aging.droppable`; the blobs that nothing else names go at the end of the round."""
+    hold()
+    tally = Tally()
+    keys = list(going.values_list("pk", flat=True)[:BATCH])
+    if keys:
+        mine = going.model._default_manager.filter(pk__in=keys)
+        tally.add(kind.kind, len(keys), weigh(mine))
+        kind.drop(mine)
+    return tally
+
+
+def weigh(rows: QuerySet[Any]) -> int:
+    """Bytes of the texts that some rows of an Aging name, as their steps gave them."""
+    return rows.aggregate(bytes=Sum("size"))["bytes"] or 0

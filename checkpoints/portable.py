@@ -168,6 +168,7 @@ def _shown(prefix: str, key: uuid.UUID | None) -> str | None:
 def _mentioned(document: Mapping[str, Any]) -> set[str]:
     """The blobs that a document needs. Only where the engine puts them: a text that happens to be the address of a blob is none."""
     found = {pause["patch_digest"] for pause in document["pauses"]} | {one.get("evidence", "") for one in document["decisions"]}
+    found |= {one["digest"] for one in document["artifacts"]}
     for row in document["checkpoints"]:
         metadata = row["metadata"]
         reports = (metadata.get("report"), metadata.get("gather", {}).get("report"))
@@ -200,6 +201,7 @@ def read(raw: bytes, *, limit: int) -> Document:
     except (ValueError, UnicodeDecodeError) as error:
         raise ImportRefused("document_invalid", f"This is no JSON: {str(error)[:200]}.") from error
     for one in family(document):
+        one.setdefault("artifacts", [])  # before version 3 there were none
         _check_texts(one)
         _check_once(one)
     _check_apart(family(document))
@@ -223,7 +225,7 @@ def _check_shape(document: Document) -> None:
 
 
 def _check_texts(document: Document) -> None:
-    for section in ("checkpoints", "runs", "pauses", "decisions", "memos"):
+    for section in ("checkpoints", "runs", "pauses", "decisions", "memos", "artifacts"):
         for row in document[section]:
             bad = next((name for name, value in row.items() if isinstance(value, str) and value != codec.readable(value)), None)
             if bad:
@@ -234,7 +236,7 @@ def _check_texts(document: Document) -> None:
 
 def _check_once(document: Document) -> None:
     """Ids are given once, and can be read."""
-    prefixes = {"checkpoints": Checkpoint.PREFIX, "runs": "run", "pauses": "pse", "decisions": "dec"}
+    prefixes = {"checkpoints": Checkpoint.PREFIX, "runs": "run", "pauses": "pse", "decisions": "dec", "artifacts": "art"}
     for section, prefix in prefixes.items():
         seen = [row["id"] for row in document[section]]
         if len(set(seen)) < len(seen):
@@ -246,11 +248,14 @@ def _check_once(document: Document) -> None:
         raise ImportRefused("duplicate_id", "events: a number is given more than once.")
     if len({(memo["scope"], memo["key"]) for memo in document["memos"]}) < len(document["memos"]):
         raise ImportRefused("duplicate_id", "memos: a scope and key are given more than once.")
+    executions = {(one["run_id"], one["step"], one["loop_num"], one["name"]) for one in document["artifacts"]}
+    if len(executions) < len(document["artifacts"]):
+        raise ImportRefused("duplicate_id", "artifacts: one of an execution is given more than once.")
 
 
 def _check_apart(documents: Sequence[Document]) -> None:
     """Threads of a family have nothing in common."""
-    for section in ("checkpoints", "runs", "pauses", "decisions"):
+    for section in ("checkpoints", "runs", "pauses", "decisions", "artifacts"):
         seen = Counter(row["id"] for one in documents for row in one[section])
         if again := next((name for name, count in seen.items() if count > 1), None):
             raise ImportRefused("duplicate_id", f"{section}: {again} is given in more than one thread.")
@@ -342,13 +347,14 @@ def named(documents: Sequence[Document]) -> Names:
 
 def _name(document: Document, found: Names) -> None:
     found.names[document["thread"]["id"]] = ids.show(Thread.PREFIX, ids.new())
-    mentioned = [row["run_id"] for section in ("checkpoints", "events", "pauses") for row in document[section] if row["run_id"]]
+    sections = ("checkpoints", "events", "pauses", "artifacts")
+    mentioned = [row["run_id"] for section in sections for row in document[section] if row["run_id"]]
     for one in dict.fromkeys([*(run["id"] for run in document["runs"]), *mentioned]):
         if one not in found.run_ids:
             _key("run", one)
             found.run_ids[one] = ids.new()
             found.names[one] = ids.show("run", found.run_ids[one])
-    for section, prefix in (("checkpoints", Checkpoint.PREFIX), ("pauses", "pse"), ("decisions", "dec")):
+    for section, prefix in (("checkpoints", Checkpoint.PREFIX), ("pauses", "pse"), ("decisions", "dec"), ("artifacts", "art")):
         found.names |= {row["id"]: ids.show(prefix, ids.new()) for row in document[section]}
 
 

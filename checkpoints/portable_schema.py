@@ -1,4 +1,4 @@
-"""The document that a thread is exported as, version 2, as a JSON Schema (2020-12). `manage.py export_thread --schema` prints it.
+"""The document that a thread is exported as, version 3, as a JSON Schema (2020-12). `manage.py export_thread --schema` prints it.
 
 What it cannot say, `portable` and `hitl.portable` check: ids are unique, parents are there and in no circle, digests match.
 """
@@ -10,9 +10,9 @@ from typing import Any
 from checkpoints.models import CheckpointStatus, EventKind
 
 FORMAT = "waystation-thread"
-VERSION = 2
-VERSIONS = (1, 2)
-"""Those that are read. Version 1 has no graph and no children."""
+VERSION = 3
+VERSIONS = (1, 2, 3)
+"""Those that are read. Version 1 has no graph and no children, version 2 no artifacts."""
 MAX_NUMBER = 2**31 - 1
 
 OBJECT: dict[str, Any] = {"type": "object"}
@@ -198,6 +198,24 @@ DECISION = record(
     },
     optional=("edited_content", "external", "on_behalf_of", "votes", "evidence", "goes_on_at", "undoes"),
 )
+ARTIFACT = record(
+    {
+        "id": shown("art"),
+        "run_id": shown("run"),
+        "step": text(100),
+        "loop_num": COUNT,
+        "name": text(100),
+        "digest": {**DIGEST_OR_EMPTY, "description": "The blob that holds the text; empty where retention dropped it."},
+        "size": {"type": "integer", "minimum": 0, "maximum": 2**62, "description": "Bytes as the step gave it."},
+        "cut": {"type": "boolean", "description": "Its middle is left out."},
+        "created_at": TIME,
+        "dropped_at": TIME_OR_NULL,
+    },
+    oneOf=[
+        {"properties": {"digest": DIGEST, "dropped_at": {"type": "null"}}},
+        {"properties": {"digest": {"const": ""}, "dropped_at": {"type": "string"}}},
+    ],
+)
 THREAD = record(
     {
         "id": shown("thr"),
@@ -288,12 +306,17 @@ DOCUMENT: dict[str, Any] = {
     "runs": listed(RUN),
     "pauses": listed(PAUSE),
     "decisions": listed(DECISION),
+    "artifacts": {**listed(ARTIFACT), "description": "What steps kept for people: an agent's prompt and all that it printed."},
     "graph": {**GRAPH, "description": "What LangGraph's saver goes on from."},
     "digest": {**DIGEST, "description": "sha256 of the canonical JSON of all the rest: sorted keys, no spaces, ASCII."},
 }
-CHILDREN = {**listed(record(DOCUMENT, optional=("graph",))), "maxItems": 10_000, "description": "Threads of child runs, at any depth."}
+CHILDREN = {
+    **listed(record(DOCUMENT, optional=("graph", "artifacts"))),
+    "maxItems": 10_000,
+    "description": "Threads of child runs, at any depth.",
+}
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "A thread of Waystation",
-    **record({**DOCUMENT, "children": CHILDREN}, optional=("graph", "children")),
+    **record({**DOCUMENT, "children": CHILDREN}, optional=("graph", "children", "artifacts")),
 }

@@ -38,6 +38,7 @@ urlpatterns = [
     path("threads/<thr:thread_id>/export", api_portable.ThreadExport.as_view()),
     path("threads/<thr:thread_id>", api_threads.ThreadDetail.as_view()),
     path("threads/<thr:thread_id>/erasure", api_erasure.ThreadErasure.as_view()),
+    path("threads/<thr:thread_id>/artifacts", api_artifacts.ThreadArtifacts.as_view()),
     path("threads/<thr:thread_id>/state", api_threads.ThreadState.as_view()),
     path("threads/<thr:thread_id>/history", api_threads.ThreadHistory.as_view()),
     path("threads/<thr:thread_id>/branches", api_checkpoints.ThreadBranches.as_view()),

@@ -167,7 +167,7 @@ def _referred(threads: Sequence[uuid.UUID]) -> set[str]:
     """The digests of what these threads may refer to."""
     found = set(Pause.objects.filter(run__thread__in=threads).exclude(patch_digest="").values_list("patch_digest", flat=True))
     found |= set(Decision.objects.filter(pause__run__thread__in=threads).exclude(evidence="").values_list("evidence", flat=True))
-    found |= set(Artifact.objects.filter(thread__in=threads).values_list("digest", flat=True))
+    found |= set(Artifact.objects.filter(thread__in=threads, dropped_at=None).values_list("digest", flat=True))
     for thread_id in threads:
         cursor = ""
         while True:

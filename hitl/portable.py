@@ -52,6 +52,7 @@ def _document(thread: Thread, *, root: bool) -> Document:
     document["runs"] = [*(runs.apart(source["runs"]) if root else source["runs"]), *runs.export(thread, without=known, root=root)]
     document["pauses"] = [*source["pauses"], *map(_pause, _pauses(thread))]
     document["decisions"] = [*source["decisions"], *map(_decision, _decisions(thread))]
+    document["artifacts"] = runs.artifacts(thread)
     return document
 
 
@@ -74,6 +75,7 @@ def load(document: Document, *, owner: User, team: Group | None = None) -> Loade
         loaded = [portable.load(one, names, owner=owner, team=team) for one in documents]
         runs.load(documents, loaded, made)
         for one, there in zip(documents, loaded, strict=True):
+            runs.load_artifacts(one, there, made)
             graph_portable.load(one, there)
             _keep(one, there, owner, within=None if there is loaded[0] else loaded[0].thread)
     return loaded[0]

@@ -13,6 +13,7 @@ from celery import Celery
 from celery.signals import task_prerun, worker_init, worker_process_init, worker_shutting_down
 
 from checkpoints import checks
+from runs import checks as runs_checks
 from runs.engine import stopping
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
@@ -29,8 +30,9 @@ app.autodiscover_tasks(related_name="turn_tasks")
 
 
 @worker_init.connect
-def _look_at_the_store(**_: Any) -> None:
+def _look_around(**_: Any) -> None:
     checks.at_start(reach=True)
+    runs_checks.at_start()
 
 
 @worker_shutting_down.connect

@@ -45,6 +45,17 @@ def items(name: str, default: str = "", separator: str = ",") -> list[str]:
     return [item.strip() for item in os.environ.get(name, default).split(separator) if item.strip()]
 
 
+def arguments(name: str) -> list[str]:
+    """A program and its arguments, from a JSON array; none where it is not set."""
+    try:
+        found = json.loads(text(name) or "[]")
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} is no JSON array: {error}") from error
+    if not isinstance(found, list) or not all(isinstance(one, str) and "\0" not in one for one in found):
+        raise ImproperlyConfigured(f'{name}: use a JSON array of words such as ["bwrap", "--bind", "{{workspace}}", "{{workspace}}"]')
+    return found
+
+
 def calendars(name: str, shipped: dict[str, Any]) -> dict[str, Any]:
     """Hours of work by name, from a JSON object; those that it does not name are the shipped ones."""
     try:

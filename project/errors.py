@@ -14,6 +14,7 @@ from checkpoints.portable import DocumentTooLarge, ImportRefused
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
 from hitl import early, policy, postponing, resume_events, resuming, revisions, services, waits
+from hitl.api_artifacts import ArtifactDropped
 from hitl.api_ledger import FormatUnknown
 from hitl.bulk import BulkInvalid
 from hitl.delegations import DelegationRefused
@@ -81,6 +82,7 @@ STATUS: dict[type[Exception], int] = {
     DocumentTooLarge: 413,
     CannotErase: 409,
     NotConfirmed: 422,
+    ArtifactDropped: 410,
     TooLate: 409,
     NotYours: 403,
     EndpointNotYours: 403,

@@ -37,6 +37,8 @@ WAYSTATION_COMMAND_ENVIRONMENT = env.items(
     "WAYSTATION_COMMAND_ENVIRONMENT", "LC_ALL,TZ,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy,SSL_CERT_FILE"
 )
 """Variables of a worker that step templates may hand to a program; it gets no other."""
+WAYSTATION_COMMAND_SANDBOX = env.arguments("WAYSTATION_COMMAND_SANDBOX")
+"""What stands before every command line agent, and before the check of a coding order, as a JSON array. See docs/coding-agents.md."""
 WAYSTATION_ARTIFACT_BYTES = int(env.number("WAYSTATION_ARTIFACT_BYTES", 5_000_000, low=1000))
 """How much is kept of one text that a step keeps, such as an agent's output; of a longer one beginning and end."""
 WAYSTATION_WORKSPACE_BYTES = int(env.number("WAYSTATION_WORKSPACE_BYTES", 4_000_000_000))

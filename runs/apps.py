@@ -1,6 +1,7 @@
 from django.apps import AppConfig
 from django.conf import settings
 
+from runs import checks as checks  # registers them
 from runs.agents import model
 
 

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
+from django.utils import timezone
 
 from checkpoints import collecting, housekeeping
-from checkpoints.keeping import Policy, Rules, Tally
+from checkpoints.keeping import Aging, Policy, Rules, Tally
 from checkpoints.models import Thread
 from checkpoints.sealing import KeyMissing
 from checkpoints.store import StateLocked, StoreUnavailable
@@ -60,8 +61,39 @@ def _patches(cursor: str, limit: int) -> tuple[set[str], str]:
 
 def _artifacts(cursor: str, limit: int) -> tuple[set[str], str]:
     """What steps kept for people, as a `collecting.Source`."""
-    rows = Artifact.objects.order_by("pk").only("digest")
+    rows = Artifact.objects.filter(dropped_at=None).order_by("pk").only("digest")
     return collecting.page(rows.filter(pk__gt=cursor) if cursor else rows, limit, lambda row: [row.digest])
+
+
+def _artifacts_of(thread_id: uuid.UUID) -> QuerySet[Artifact]:
+    return Artifact.objects.filter(thread=thread_id, dropped_at=None)
+
+
+def _old_artifacts(thread_id: uuid.UUID, policy: Policy, now: dt.datetime) -> QuerySet[Artifact]:
+    """By age alone; none while the thread's run, or one above it that shows them too, is at work or waits for somebody."""
+    kept = _artifacts_of(thread_id).order_by("pk")
+    if policy.days is None or not kept.exists() or _under_way(thread_id):
+        return kept.none()
+    return kept.filter(created_at__lt=now - dt.timedelta(days=policy.days))
+
+
+def _under_way(thread_id: uuid.UUID) -> bool:
+    """Whether a run of this thread, or of one above it, has not ended."""
+    seen: set[uuid.UUID] = set()
+    level = {thread_id}
+    while level:
+        if Run.objects.live().filter(thread__in=level).exists():
+            return True
+        seen |= level
+        level = set(Run.objects.filter(thread__in=level, parent__isnull=False).values_list("parent__thread", flat=True)) - seen
+    return False
+
+
+def _drop_texts(rows: QuerySet[Artifact]) -> None:
+    rows.update(digest="", dropped_at=timezone.now())
+
+
+ARTIFACTS = Aging(kind="artifacts", source=_artifacts, of=_artifacts_of, droppable=_old_artifacts, drop=_drop_texts)
 
 
 def rules() -> Rules:
@@ -74,6 +106,7 @@ def rules() -> Rules:
         ),
         live_runs=_live_runs,
         sources=(_patches, _artifacts, *ABOVE),
+        aging=(ARTIFACTS,),
     )
 
 

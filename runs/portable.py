@@ -11,7 +11,7 @@ from checkpoints import ids
 from checkpoints.models import Thread
 from checkpoints.portable import Document, Loaded, time_of
 from runs import definitions
-from runs.models import Definition, Run
+from runs.models import Artifact, Definition, Run
 from runs.states import CANCELLED, COMPLETED, ENDED, FAILED, RunStatus
 
 FIELDS = ("status", "input", "interrupt_before", "interrupt_after", "reason", "error", "failure_code")
@@ -163,3 +163,40 @@ def _child(row: Document, above: Run | None) -> dict[str, Any]:
         "child_name": row.get("child_name", "child"),
         "optional": row.get("optional", False),
     }
+
+
+ARTIFACT = ("step", "loop_num", "name", "digest", "size", "cut")
+
+
+def artifacts(thread: Thread) -> list[Document]:
+    """What the thread's steps kept for people; the texts are blobs of the document."""
+    return [_artifact(one) for one in Artifact.objects.filter(thread=thread).order_by("pk")]
+
+
+def _artifact(one: Artifact) -> Document:
+    return {
+        "id": one.shown_id,
+        "run_id": ids.show(Run.PREFIX, one.run_key),
+        **{name: getattr(one, name) for name in ARTIFACT},
+        "created_at": one.created_at.isoformat(),
+        "dropped_at": one.dropped_at.isoformat() if one.dropped_at else None,
+    }
+
+
+def load_artifacts(document: Document, loaded: Loaded, made: Plan) -> None:
+    """Write them, also those of runs that are history only. Call inside a transaction, after `load`."""
+    rows = []
+    for one in document["artifacts"]:
+        key = loaded.run_ids[one["run_id"]]
+        run: dict[str, Any] = {"run_id": key} if one["run_id"] in made else {"imported_run": key}
+        rows.append(
+            Artifact(
+                id=ids.parse(Artifact.PREFIX, loaded.names[one["id"]]),
+                thread=loaded.thread,
+                **run,
+                **{name: one[name] for name in ARTIFACT},
+                created_at=time_of(one["created_at"]),
+                dropped_at=time_of(one["dropped_at"]) if one["dropped_at"] else None,
+            )
+        )
+    Artifact.objects.bulk_create(rows)

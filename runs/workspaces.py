@@ -67,7 +67,7 @@ def tend(*, now: dt.datetime) -> None:
 
 def collect(*, before: dt.datetime) -> int:
     """Drop the folders of what ended before then; gives how many went."""
-    gone = sum(_drop(one) for one in _ended() if one.ended_at < before)
+    gone = sum(_drop(one) for ended in (_ended_workspaces, _ended_mirrors) for one in ended() if one.ended_at < before)
     if gone:
         logger.info("dropped %d workspaces and mirrors of what ended before %s", gone, before.isoformat(timespec="seconds"))
     return gone
@@ -82,19 +82,27 @@ def make_room() -> None:
     limit = settings.WAYSTATION_WORKSPACES_BYTES
     if not limit:
         return
-    used = size(root()) + size(mirrors())
-    now = timezone.now()
-    ended = [one for one in _ended() if one.ended_at <= now] if used > limit else []
-    for one in sorted(ended, key=lambda folder: folder.ended_at):
-        _drop(one)
-        used = size(root()) + size(mirrors())
-        if used <= limit:
-            break
+    if (used := _used()) > limit:
+        used = _free_until(limit, now=timezone.now())
     if used > limit:
         raise StepFailed(
             f"The workspaces on this machine use {used:,} bytes and may use {limit:,}; those of live orders stay. Retry later.",
             code="disk_quota",
         )
+
+
+def _used() -> int:
+    return size(root()) + size(mirrors())
+
+
+def _free_until(limit: int, *, now: dt.datetime) -> int:
+    """Drop what ended until no more than that is used, workspaces before the mirrors they borrow from; gives what is used then."""
+    for ended in (_ended_workspaces, _ended_mirrors):
+        for one in sorted((one for one in ended() if one.ended_at <= now), key=lambda folder: folder.ended_at):
+            _drop(one)
+            if (used := _used()) <= limit:
+                return used
+    return _used()
 
 
 def _is_due(now: dt.datetime) -> bool:
@@ -108,12 +116,16 @@ def _is_due(now: dt.datetime) -> bool:
     return True
 
 
-def _ended() -> Iterator[Folder]:
-    """The folders on this machine that no live run needs, with the time since when."""
+def _ended_workspaces() -> Iterator[Folder]:
+    """The workspaces on this machine that no live run needs, with the time since when."""
     for path in _folders(root()):
         at = _ended_at(path)
         if at is not None:
             yield Folder(path, at)
+
+
+def _ended_mirrors() -> Iterator[Folder]:
+    """The mirrors on this machine that no live run needs, and no workspace that is still here."""
     for path in _folders(mirrors()):
         if _may_go(path):
             yield Folder(path, _changed_at(path))
@@ -122,7 +134,20 @@ def _ended() -> Iterator[Folder]:
 def _may_go(path: Path) -> bool:
     if path.parent == root():
         return _ended_at(path) is not None
-    return path not in {mirror_of(url) for url in _live_urls()}
+    return path not in {mirror_of(url) for url in (*_live_urls(), *_urls_here())}
+
+
+def _urls_here() -> Iterable[str]:
+    """The repositories of the workspaces on this machine: these borrow from their mirrors, also when their orders have ended."""
+    runs = Run.objects.exclude(work_order=None)
+    orders, children = [], []
+    for path in _folders(root()):
+        with suppress(ValueError):
+            orders.append(_id_of(WorkOrder.PREFIX, path))
+        with suppress(ValueError):
+            children.append(_id_of(Run.PREFIX, path))
+    yield from WorkOrder.objects.filter(pk__in=orders).values_list("repository_url", flat=True)
+    yield from runs.filter(pk__in=children).values_list("work_order__repository_url", flat=True)
 
 
 def _folders(parent: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from checkpoints import codec, portable
 
-IDS = re.compile(r"\b(?:thr|run|ckpt|pse|dec)_[0-9a-hjkmnp-tv-z]{26}\b")
+IDS = re.compile(r"\b(?:thr|run|ckpt|pse|dec|art)_[0-9a-hjkmnp-tv-z]{26}\b")
 OF_THE_SERVER = ("exported_at", "digest")
 
 

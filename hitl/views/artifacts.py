@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from checkpoints import store
@@ -32,6 +33,8 @@ def artifact(request: HttpRequest, artifact_id: uuid.UUID) -> HttpResponse:
     found = Artifact.objects.filter(pk=artifact_id, thread__in=seen).first()
     if found is None:
         raise Http404("There is no such artifact.")
+    if found.dropped_at:
+        return render(request, "hitl/artifact_dropped.html", {"artifact": found}, status=410)
     try:
         content = store.get_blob(found.digest)
     except (store.CheckpointDamaged, Blob.DoesNotExist) as error:

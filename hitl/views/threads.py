@@ -24,7 +24,7 @@ from hitl import threads as doors
 from hitl.forms import BusyForm, EditForm, MessageForm, ThreadForm
 from hitl.models import Via
 from hitl.threads import Said
-from hitl.views import chat, family
+from hitl.views import artifacts, chat, family
 from hitl.views.common import home_of, person, place_of
 from runs import queued
 from runs import threads as turns
@@ -184,6 +184,7 @@ def page_of(thread: Thread, *, by: User, wanted: str = "", message: MessageForm 
         **family.rerunning_of(run, below, pauses),
         **story,
         **chat.of(latest, run, state, guest=guest, log=story["log"]),
+        "artifacts": [] if guest else artifacts.of(thread.pk, below),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
         "undo": None if pauses else undoing.waiting([run, *below], now=timezone.now()),

@@ -261,8 +261,9 @@ def run_check(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     if not command:
         raise ToolFailed("Operators have set no check command for this repository.")
     before = _untracked(use)
+    lines: list[str] = []
     try:
-        done = workspace.run(command)
+        code = workspace.follow(command, lambda source, line: lines.append(line))  # as a program of others: it runs what the model wrote
     except StepFailed as error:
         use.context.check()  # the step's own time may be up, which is no matter of the check's
         if error.code not in OUTCOMES:
@@ -270,8 +271,8 @@ def run_check(arguments: Mapping[str, Any], use: ToolUse) -> Any:
         raise ToolFailed(f"The check did not end: {error}") from error
     finally:
         _drop(use, _untracked(use) - before)
-    said = f"{done.output}\n{done.errors}".strip()
-    return {"passed": done.returncode == 0, "exit_code": done.returncode, "output": said[-OUTPUT:], "cut": len(said) > OUTPUT}
+    said = "\n".join(lines).strip()
+    return {"passed": code == 0, "exit_code": code, "output": said[-OUTPUT:], "cut": len(said) > OUTPUT}
 
 
 def _untracked(use: ToolUse) -> set[str]:

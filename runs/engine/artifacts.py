@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from django.conf import settings
 from django.db import transaction
+from django.utils import timezone
 
 from checkpoints import codec, store
 from runs.models import Artifact, Run
@@ -16,7 +17,14 @@ def keep(run: Run, name: str, text: str, *, step: str, loop: int, require: Calla
     content = codec.readable(text).encode()
     kept = cut(content, settings.WAYSTATION_ARTIFACT_BYTES)
     with transaction.atomic(durable=True):
-        values = {"digest": store.put_blob(kept), "size": len(content), "cut": len(kept) < len(content), "thread_id": run.thread_id}
+        values = {
+            "digest": store.put_blob(kept),
+            "size": len(content),
+            "cut": len(kept) < len(content),
+            "thread_id": run.thread_id,
+            "created_at": timezone.now(),
+            "dropped_at": None,
+        }
         Artifact.objects.update_or_create(run_id=run.pk, step=step, loop_num=loop, name=name[:100], defaults=values)
         require()
 

@@ -274,6 +274,7 @@ def _workspace(held: Held, order: Order) -> GitWorkspace:
         check=held.check,
         protocols=settings.WAYSTATION_GIT_SCHEMES,
         passed_on={name: os.environ[name] for name in settings.WAYSTATION_COMMAND_ENVIRONMENT if name in os.environ},
+        sandbox=settings.WAYSTATION_COMMAND_SANDBOX,
         mirror=workspaces.mirror_of(order.repository_url),
         access=lambda: delivering.access_to(held.repository, held.credential),
         make_room=workspaces.make_room,

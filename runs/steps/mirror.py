@@ -1,12 +1,19 @@
-"""Our copy of a remote repository on this machine: fetched into, cloned from, and nothing of a work tree ever touches it.
+"""Our copy of a remote repository on this machine: fetched into, read by every workspace on it, and no work tree's git writes to it.
 
-A workspace is a clone of it with objects, configuration and refs of its own. Work trees of the mirror itself (`git worktree`) would share
-these: what runs in one order's tree could then change what another order's git reads or runs.
+A workspace has configuration, refs and new objects of its own, and borrows the objects that are here (git's alternates). Work trees of the
+mirror itself (`git worktree`) would share configuration, hooks and refs too: what runs in one order's tree could then change what another
+order's git runs.
+
+Because it is borrowed from, objects are only ever added: it is never repacked or pruned, what an order began at has a ref, and a new one
+takes the place of a damaged one at once, when it is whole. It goes when no workspace is left on this machine that borrows
+(`runs.workspaces`).
 """
 
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
+from pathlib import Path
 
 from runs.steps.repository import Repository
 from runs.workflows.base import StepFailed
@@ -15,6 +22,8 @@ HEAD = "refs/waystation/head"
 """The origin's default branch, as it was last seen."""
 _KEPT = "refs/waystation/kept"
 _FETCHED = (f"+HEAD:{HEAD}", "+refs/heads/*:refs/heads/*")
+_MANY_PACKS = 20
+"""Each fetch adds one; after every so many git gets one index over all."""
 
 
 class Mirror:
@@ -38,11 +47,14 @@ class Mirror:
         finally:
             self._repository.lock.free()
 
-    def renew(self) -> None:
-        """Make it from nothing, since nobody can clone from it. Raises as `refresh`."""
+    def mend(self) -> bool:
+        """Make it from nothing if it is damaged; whether it was. Reads every object. Raises as `refresh`."""
         self._repository.hold()
         try:
+            if self._is_healthy() and not self._repository.git("fsck", "--no-dangling", fine=None).returncode:
+                return False
             self._renew()
+            return True
         finally:
             self._repository.lock.free()
 
@@ -74,30 +86,41 @@ class Mirror:
         return not self._repository.git("fsck", "--connectivity-only", "--no-dangling", fine=None).returncode
 
     def _renew(self) -> None:
-        self._make()
-        self._fetch()
-
-    def _make(self) -> None:
-        """An empty one, made beside the folder and put in its place at once."""
-        new, git = self._repository.beside("new"), self._repository.plain_git
-        for folder in (new, self.path):
+        """Make a whole one beside it and put that in its place at once: workspaces read from the old one until then."""
+        new, old = self._repository.beside("new"), self._repository.beside("old")
+        for folder in (new, old):
             shutil.rmtree(folder, ignore_errors=True)
+        self._make(new)
+        self._fetch_into(new)
+        if (self.path / ".git").is_dir():  # as far as that can still be read
+            self._repository.plain_git("fetch", "-q", "--no-tags", str(self.path / ".git"), f"+{_KEPT}/*:{_KEPT}/*", cwd=new)
+        shutil.copyfile(new / ".git" / "config", self._repository.beside("config"))
+        with suppress(FileNotFoundError):
+            self.path.rename(old)
+        new.rename(self.path)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _make(self, new: Path) -> None:
         new.mkdir(parents=True)
         for arguments in (["init", "-q", "--template="], ["config", "core.bare", "true"], ["config", "remote.origin.url", self._url]):
-            git(*arguments, cwd=new)
-        shutil.copyfile(new / ".git" / "config", self._repository.beside("config"))
-        new.rename(self.path)
+            self._repository.plain_git(*arguments, cwd=new)
 
     def _fetch(self) -> None:
-        options = ["--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"]
         self._repository.pin()
+        self._fetch_into(self.path)
+        if len(list((self.path / ".git" / "objects" / "pack").glob("*.pack"))) % _MANY_PACKS == 0:
+            self._repository.git("multi-pack-index", "write", fine=None)
+
+    def _fetch_into(self, folder: Path) -> None:
+        options = ["--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"]
+        fetch = ["-c", "fetch.unpackLimit=1", "fetch", *options, "origin", *_FETCHED]
         try:
-            self._repository.filling_git("fetch", *options, "origin", *_FETCHED, watched=self.path, code="clone_failed", remote=True)
+            self._repository.filling_git(*fetch, watched=folder, cwd=folder, code="clone_failed", remote=True)
         except StepFailed as error:
             if "remote ref HEAD" in str(error):
                 raise _empty() from None
-            if error.code == "clone_too_large":
-                shutil.rmtree(self.path)
+            if error.code == "clone_too_large" and folder != self.path:
+                shutil.rmtree(folder)
             raise
 
 

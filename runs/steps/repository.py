@@ -17,6 +17,7 @@ from runs.steps import process
 from runs.steps.access import Access, environment, write_askpass
 from runs.steps.folder_lock import Busy, FolderLock
 from runs.steps.git_settings import ATTRIBUTES, git_environment, program_environment, write_settings
+from runs.steps.sandbox import before
 from runs.workflows.base import StepFailed
 
 GRACE_SECONDS = 1.5
@@ -40,10 +41,12 @@ class Limits:
 
 LOOK_SECONDS = 5.0
 """Between two looks at how large a folder has become."""
-BESIDE = ("home", "tmp", "new")
-"""Folders that lie beside a work tree."""
+BESIDE = ("home", "tmp", "new", "old")
+"""Folders that lie beside a work tree or a mirror."""
 NOTES = ("config", "gitconfig", "bundle", "askpass", "group")
 """Files that lie beside it, but for the lock."""
+ALTERNATES = "objects/info/alternates"
+"""git's file that names whose objects it may read."""
 
 
 class Repository:
@@ -63,8 +66,15 @@ class Repository:
         search_path: str,
         url: str = "",
         access: Callable[[], Access | None] = lambda: None,
+        lender: Path | None = None,
+        sandbox: Sequence[str] = (),
     ) -> None:
-        self.path = path
+        """
+        Args:
+            lender: the one repository whose objects count as this one's (git's alternates).
+            sandbox: what stands before programs that are followed (`runs.steps.sandbox`).
+        """
+        self.path, self._lender, self._sandbox = path, lender, sandbox
         self._url, self._access = url, access
         self._limits, self._check, self._settings = limits, check, settings
         self.lock = FolderLock(self.beside("lock"), self.beside("group"))
@@ -92,8 +102,12 @@ class Repository:
         max_output: int | None,
         said: Callable[[str, bytes], None],
     ) -> int:
-        """As `program`, with more in its environment, line by line, and ended with all that it started. Gives its exit code."""
+        """As `program`, with more in its environment, behind the sandbox, line by line, and ended with all that it started.
+
+        Gives its exit code.
+        """
         self._prepare()
+        arguments = [*before(self._sandbox, self._places), *arguments]
         found = shutil.which(arguments[0], path=self._environment["PATH"])
         if found is None and not (self.path / arguments[0]).is_file():
             raise StepFailed(f"{arguments[0]} is not installed where this worker looks for programs.", code="program_missing")
@@ -104,6 +118,12 @@ class Repository:
         done = self._run(arguments, environment, seconds, check=self._bounded(), stdin=stdin, changes=changes)
         self._check_size()
         return done.returncode
+
+    @property
+    def _places(self) -> dict[str, Path]:
+        """What a sandbox may name, see there."""
+        mirror = self._lender or self.beside("mirror")
+        return {"workspace": self.path, "home": self.beside("home"), "tmp": self.beside("tmp"), "mirror": mirror}
 
     def scratch(self, name: str, content: bytes) -> Path:
         """A file outside the work tree that programs may read."""
@@ -225,13 +245,23 @@ class Repository:
         git_dir = self.path / ".git"
         if git_dir.is_symlink() or not git_dir.is_dir() or not self.beside("config").is_file():
             raise StepFailed("The workspace is damaged; restore it first.", code="no_workspace")
-        for name in ("config.worktree", "commondir", "objects/info/alternates", "info/grafts"):
+        if any((git_dir / name).is_symlink() for name in ("objects", "objects/info", "info")):  # we would write where they lead
+            raise StepFailed("The workspace is damaged; restore it first.", code="no_workspace")
+        for name in ("config.worktree", "commondir", "info/grafts"):
             (git_dir / name).unlink(missing_ok=True)
-        for file, wanted in ((git_dir / "config", self.beside("config").read_bytes()), (git_dir / "info" / "attributes", ATTRIBUTES)):
-            if file.is_symlink() or not file.is_file() or file.read_bytes() != wanted:
-                file.unlink(missing_ok=True)
-                file.parent.mkdir(exist_ok=True)
-                file.write_bytes(wanted)
+        _put(git_dir / "config", self.beside("config").read_bytes())
+        _put(git_dir / "info" / "attributes", ATTRIBUTES)
+        if self._lender is None:
+            (git_dir / ALTERNATES).unlink(missing_ok=True)
+        else:
+            _put(git_dir / ALTERNATES, os.fsencode(self._lender / ".git" / "objects") + b"\n")
+
+
+def _put(file: Path, wanted: bytes) -> None:
+    if file.is_symlink() or not file.is_file() or file.read_bytes() != wanted:
+        file.unlink(missing_ok=True)
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(wanted)
 
 
 def drop(path: Path) -> None:

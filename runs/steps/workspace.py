@@ -51,6 +51,7 @@ class GitWorkspace:
         git_settings: Mapping[str, str] | None = None,
         search_path: str = os.environ.get("PATH", os.defpath),
         passed_on: Mapping[str, str] = MappingProxyType({}),
+        sandbox: Sequence[str] = (),
         mirror: Path | None = None,
         access: Callable[[], Access | None] = lambda: None,
         make_room: Callable[[], None] = lambda: None,
@@ -58,6 +59,7 @@ class GitWorkspace:
         """
         Args:
             passed_on: what of this process's environment programs may be given that ask for it by name (`follow`).
+            sandbox: what stands before a program that is followed: see `runs.steps.sandbox`.
             at: None for an order that has no commit in a checkpoint yet; it begins at the origin's base branch.
             git_settings: the operator's own, over ours: `{"core.sshCommand": …, "credential.helper": …, "http.proxy": …}`.
             mirror: where this machine keeps its copy of a remote origin; None clones from the origin itself.
@@ -68,12 +70,12 @@ class GitWorkspace:
         self._mirror_path, self._access, self._make_room = mirror, access, make_room
         self._order, self._at, self._check, self._limits = order, at, check, limits or Limits()
         self._protocols, self._git_settings, self._search_path = protocols, git_settings or {}, search_path
-        self._passed_on = passed_on
+        self._passed_on, self._sandbox = passed_on, sandbox
 
     @cached_property
     def _repository(self) -> Repository:
         """Made at the first use: most steps touch no file, and each is handed a workspace."""
-        return self._at_path(self.path)
+        return self._at_path(self.path, lender=None if self._is_local else self._mirror_path)
 
     @cached_property
     def _mirror(self) -> Mirror | None:
@@ -81,7 +83,7 @@ class GitWorkspace:
             return None
         return Mirror(self._at_path(self._mirror_path), self._order.repository_url)
 
-    def _at_path(self, path: Path) -> Repository:
+    def _at_path(self, path: Path, *, lender: Path | None = None) -> Repository:
         allowed = {f"protocol.{name}.allow": "always" for name in ("file", *self._protocols)}  # file: local origins and bundles
         return Repository(
             path,
@@ -92,6 +94,8 @@ class GitWorkspace:
             search_path=self._search_path,
             url=self._order.repository_url,
             access=self._access,
+            lender=lender,
+            sandbox=self._sandbox,
         )
 
     def __enter__(self) -> Self:
@@ -120,7 +124,13 @@ class GitWorkspace:
                 if error.code != "git_failed":  # else: damage that only showed now, a fresh clone mends it
                     raise
         self._clone()
-        self._go_to_checkpoint()
+        try:
+            self._go_to_checkpoint()
+        except StepFailed as error:
+            if error.code != "git_failed" or self._mirror is None or not self._mirror.mend():
+                raise
+            self._clone()  # what it had borrowed was damaged
+            self._go_to_checkpoint()
 
     def _go_to_checkpoint(self) -> None:
         base = self._at.base if self._at else self.base()
@@ -227,32 +237,33 @@ class GitWorkspace:
         for folder in (new, self.path):
             shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink(missing_ok=True)
         mirror = self._mirror_with_base()
+        try:
+            first = self._cloned(new, mirror)
+        except StepFailed as error:
+            if mirror is None or error.code not in {"clone_failed", "empty_repository"} or not mirror.mend():
+                raise
+            shutil.rmtree(new, ignore_errors=True)
+            first = self._cloned(new, mirror)
+        self._repository.plain_git("update-ref", _BASE, first, cwd=new)
+        shutil.copyfile(new / ".git" / "config", self._repository.beside("config"))
+        if mirror:
+            mirror.keep(self._order.id, self._at.base if self._at else first)
+        new.rename(self.path)
+
+    def _cloned(self, new: Path, mirror: Mirror | None) -> str:
+        """Clone into a new folder, and give the commit to begin at."""
         source = str(mirror.path) if mirror else self._order.repository_url
         upload = [f"--upload-pack={_LOCAL_SIDE} upload-pack"] if mirror or self._is_local else []
-        try:
-            self._clone_from(source, new, upload)
-        except StepFailed as error:
-            if mirror is None or error.code != "clone_failed":
-                raise
-            mirror.renew()  # it is damaged
-            self._clone_from(source, new, upload)
+        # a mirror lends its objects and loses none (`mirror`); a local origin may be changed or removed, so all of it is copied
+        sharing = "--shared" if mirror else "--no-local"
+        options = ["--quiet", "--no-checkout", sharing, "--no-tags", "--no-recurse-submodules", "--template=", *upload]
+        self._repository.filling_git(
+            "clone", *options, "--", source, str(new), watched=new, cwd=self.path.parent, code="clone_failed", remote=mirror is None
+        )
         if mirror:
             self._repository.plain_git("fetch", "-q", "--no-tags", *upload, source, f"+{HEAD}:{HEAD}", cwd=new)
             self._repository.plain_git("remote", "set-url", "origin", self._order.repository_url, cwd=new)
-        first = self._first_commit(new, mirrored=mirror is not None)
-        self._repository.plain_git("update-ref", _BASE, first, cwd=new)
-        shutil.copyfile(new / ".git" / "config", self._repository.beside("config"))
-        new.rename(self.path)
-        if mirror:
-            mirror.keep(self._order.id, self._at.base if self._at else first)
-
-    def _clone_from(self, source: str, new: Path, upload: Sequence[str]) -> None:
-        # --no-local: own objects, checked by git on the way; a local origin may be changed or removed later, a mirror must not be changed.
-        options = ["--quiet", "--no-checkout", "--no-local", "--no-tags", "--no-recurse-submodules", "--template=", *upload]
-        remote = source == self._order.repository_url
-        self._repository.filling_git(
-            "clone", *options, "--", source, str(new), watched=new, cwd=self.path.parent, code="clone_failed", remote=remote
-        )
+        return self._first_commit(new, mirrored=mirror is not None)
 
     def _mirror_with_base(self) -> Mirror | None:
         """The mirror, brought up to date for an order that begins; one that is restored needs its base alone, and maybe no origin."""
@@ -276,8 +287,6 @@ class GitWorkspace:
         return not self._repository.git("cat-file", "-e", f"{name}^{{commit}}", fine=None).returncode
 
     def _need_base(self, base: str) -> None:
-        if not self._has(base) and self._mirror and self._mirror.has(base):
-            self._repository.git("fetch", "-q", "--no-tags", f"--upload-pack={_LOCAL_SIDE} upload-pack", str(self._mirror.path), base)
         if not self._has(base):
             # it may have left every branch and still be there
             self._repository.git("fetch", "-q", "--no-tags", "origin", base, fine=None, remote=True)

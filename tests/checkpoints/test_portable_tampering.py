@@ -9,6 +9,7 @@ import pytest
 
 from checkpoints import codec, portable
 from checkpoints.portable import ImportRefused
+from checkpoints.portable_schema import VERSION
 from hitl import portable as whole
 from hitl.models import Import
 from tests.documents import changed, places, signed
@@ -153,7 +154,7 @@ def too_deep(document):
 
 
 def next_version(document):
-    document["version"] = 3
+    document["version"] = VERSION + 1
 
 
 def no_version(document):

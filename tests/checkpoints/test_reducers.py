@@ -36,7 +36,7 @@ RULES = st.dictionaries(st.sampled_from("abcd"), st.sampled_from(sorted(REDUCERS
     ],
 )
 def test_each_rule_merges_as_it_says(rule, old, new, merged):
-    """S1-3, S1-13, C10."""
+    """S1-3, S1-13, S1-26, C10."""
     before = {} if old is None else {"key": old}
     assert apply(before, {"key": new}, {"key": rule})["key"] == merged
 

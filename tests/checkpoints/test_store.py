@@ -57,6 +57,7 @@ def damage(checkpoint, text):
 @settings(max_examples=40, deadline=None)
 @given(st.lists(updates, min_size=1, max_size=45))
 def test_every_checkpoint_loads_as_a_plain_fold_of_the_updates(changes):
+    """S1-26."""
     saved, states = save_all(changes)
     for checkpoint, state in zip(saved, states, strict=True):
         assert codec.encode(store.load(checkpoint)) == codec.encode(state)

@@ -43,7 +43,7 @@ def test_turn_two_holds_the_messages_of_both_turns_and_runs(give, thread):
 
 
 def test_an_interrupted_run_goes_on_at_the_next_step_with_nothing_given(give, thread):
-    """S1-24, S1-25, S1-10, S1-19, C9: interrupted after step 2 it continues at step 3, not at step 2 again."""
+    """S1-24..26, S1-10, S1-19, C9: interrupted after step 2 it continues at step 3, not at step 2 again."""
     said = give(template="talk", input=say("Hello"), interrupt_after=["step2"])
     assert (drive(said.run).status, RAN) == ("paused", ["step1", "step2"])
     again = give()

@@ -146,6 +146,7 @@ ADDRESSES: dict[str, Address] = {
     f"{API}threads/{THREAD}/messages": own("GET"),
     f"{API}threads/{THREAD}/queue": own("GET"),
     f"{API}threads/{THREAD}/queue/{TURN}": own("DELETE"),
+    f"{API}threads/{THREAD}/artifacts": own("GET"),
     f"{API}threads/{THREAD}/state": own("GET", sparse=True),
     f"{API}threads/{THREAD}/export": own("GET"),
     f"{API}threads/{THREAD}/history": own("GET"),

@@ -72,11 +72,12 @@ class Desk:
         self.lines: list[str] = []
         self.text = self.patch = ""  # what tests keep of a plan's and an execution's report
         self.limits = Limits(lock_seconds=5)
+        self.sandbox: list[str] = []
 
     def workspace(self, check: Callable[[], None] = never) -> GitWorkspace:
         commit = self.commit
         at = Saved(sha=commit.sha, base=commit.base, read_bundle=lambda: commit.bundle) if commit else None
-        return GitWorkspace(self.path, self.order, at=at, check=check, limits=self.limits)
+        return GitWorkspace(self.path, self.order, at=at, check=check, limits=self.limits, sandbox=self.sandbox)
 
     def log(self, message: str, *, level: str = "info", **data: Any) -> None:
         self.lines.append(message)

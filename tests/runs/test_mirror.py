@@ -1,8 +1,9 @@
-"""A remote repository is copied once per machine, and workspaces are cloned from that: nothing of theirs is shared with it."""
+"""A remote repository is copied once per machine; workspaces borrow its objects, and nothing that happens in one reaches another."""
 
 from __future__ import annotations
 
 import shutil
+import threading
 
 import pytest
 
@@ -86,14 +87,39 @@ def test_orders_begin_at_what_the_origin_has_by_then(opened, work, forge):
     assert git(second.path, "config", "remote.origin.url") == forge.clone_url
 
 
-def test_a_workspace_shares_nothing_with_the_mirror_or_another(opened, tmp_path):
-    """A hostile tree may write to all of its own `.git`; no other order's git reads any of that."""
+def mirror_of(tmp_path):
+    return tmp_path / "data" / "mirrors" / "m"
+
+
+def alternates_of(workspace):
+    return workspace.path / ".git" / "objects" / "info" / "alternates"
+
+
+def own_objects(workspace):
+    return [path for path in (workspace.path / ".git" / "objects").rglob("*") if path.is_file() and path != alternates_of(workspace)]
+
+
+def test_a_workspace_copies_nothing_of_what_the_mirror_has(opened, tmp_path):
+    """Issue 7, 9: one copy of the objects per machine; an order adds what is its own."""
+    workspace = opened()
+    workspace.restore()
+    assert own_objects(workspace) == []
+    assert alternates_of(workspace).read_text() == f"{mirror_of(tmp_path)}/.git/objects\n"
+    write_and_commit(workspace)
+    assert len(own_objects(workspace)) == 3, "a file, a folder and a commit"
+    assert workspace.git("fsck") is not None
+
+
+def test_what_a_hostile_tree_does_to_its_own_git_reaches_no_other(opened, tmp_path):
+    """It may write to all of its own `.git`; no other order's git reads any of that."""
     opened().restore()
     other = opened("wo_2")
     other.restore()
-    objects = [path for path in (other.path / ".git" / "objects").rglob("*") if path.is_file()]
+    write_and_commit(other)
+    other.run(["git", "gc", "-q", "--prune=now"])
+    other.run(["git", "repack", "-q", "-a", "-d"])
+    objects = own_objects(other)
     assert objects and {path.stat().st_nlink for path in objects} == {1}
-    assert not (other.path / ".git" / "objects" / "info" / "alternates").exists()
     assert (other.path / ".git").is_dir() and not (other.path / ".git" / "commondir").exists()
     for path in objects:
         path.chmod(0o600)
@@ -174,6 +200,90 @@ def test_what_an_order_began_at_is_kept_when_the_origin_forgets_it(opened, work,
     again = opened(at=at)
     again.restore()
     assert again.head() == head
+
+
+def test_a_tree_cannot_borrow_from_elsewhere(opened, tmp_path, work):
+    """Else what runs there could have our git read, and push, objects of a repository that is none of its business."""
+    stranger = make_repository(tmp_path / "stranger", {"secret.txt": "secret\n"})
+    workspace = opened()
+    workspace.restore()
+    alternates_of(workspace).write_text(f"{stranger}/.git/objects\n")
+    assert workspace._repository.git("cat-file", "-e", git(stranger, "rev-parse", "HEAD"), fine=None).returncode
+    shutil.rmtree(workspace.path / ".git" / "objects")
+    (workspace.path / ".git" / "objects").symlink_to(stranger / ".git" / "objects")
+    assert code(workspace.head) == "no_workspace"
+    workspace.restore()
+    assert workspace.head() == git(work, "rev-parse", "HEAD")
+    assert not (stranger / ".git" / "objects" / "info" / "alternates").exists()
+
+
+def test_orders_on_one_repository_begin_at_the_same_time(opened, work):
+    """Each in a folder of its own; the first makes the mirror, and nobody reads half of one."""
+    workspaces = [opened(f"wo_{number}", limits=Limits(lock_seconds=60)) for number in range(4)]
+    threads = [threading.Thread(target=workspace.restore) for workspace in workspaces]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {workspace.head() for workspace in workspaces} == {git(work, "rev-parse", "HEAD")}
+
+
+def test_a_new_mirror_takes_the_place_of_a_damaged_one_under_live_workspaces(opened, tmp_path, work, forge):
+    """What they began at comes along, and they go on where they are, uncommitted work included."""
+    first = opened()
+    first.restore()
+    head = write_and_commit(first)
+    (first.path / "draft.py").write_text("draft = 1\n")
+    git(work, "commit", "-q", "--amend", "-m", "Rewritten")
+    publish(work, forge, force=True)
+    broken = mirror_of(tmp_path) / ".git" / "refs" / "heads" / "broken"
+    broken.write_text(f"{'1' * 40}\n")
+    mirror = opened("wo_2")._mirror
+    assert (mirror.mend(), mirror.mend()) == (True, False)
+    assert not broken.exists() and first.head() == head and first.git("fsck") is not None
+    assert (first.path / "draft.py").exists()
+    assert git(mirror_of(tmp_path), "rev-parse", "refs/waystation/kept/wo_1") == first.base()
+    assert not mirror_of(tmp_path).with_name("m.old").exists()
+
+
+@pytest.mark.parametrize("left", ["nothing", "objects"])
+def test_a_workspace_whose_mirror_broke_is_made_again_with_it(opened, tmp_path, left):
+    """A mirror that was swept away, or whose maker was killed between two renames; and one whose disk went bad."""
+    workspace = opened()
+    workspace.restore()
+    head = write_and_commit(workspace)
+    at = saved(workspace)
+    workspace.close()
+    if left == "nothing":
+        mirror_of(tmp_path).rename(mirror_of(tmp_path).with_name("m.old"))
+    else:
+        spoil_mirror(mirror_of(tmp_path) / ".git", left)
+    again = opened(at=at)
+    again.restore()
+    assert again.head() == head and again.git("status", "--porcelain") == ""
+    git(mirror_of(tmp_path), "fsck", "--strict")
+
+
+def test_a_worker_that_was_killed_while_it_made_a_clone_leaves_nothing_in_the_way(opened, tmp_path):
+    opened().restore()
+    half = tmp_path / "data" / "workspaces" / "wo_2.new"
+    (half / ".git").mkdir(parents=True)
+    (mirror_of(tmp_path).with_name("m.new") / "x").mkdir(parents=True)
+    (mirror_of(tmp_path) / ".git" / "HEAD").unlink()
+    second = opened("wo_2")
+    second.restore()
+    assert second.git("status", "--porcelain") == "" and not half.exists()
+
+
+def test_many_fetches_stay_quick_to_look_through(opened, work, forge, tmp_path, monkeypatch):
+    """Packs are only added, since workspaces read them; one index over all of them keeps that cheap."""
+    monkeypatch.setattr("runs.steps.mirror._MANY_PACKS", 2)
+    for number in range(3):
+        add_commit(work, {f"n{number}.py": f"n = {number}\n"})
+        publish(work, forge)
+        opened(f"wo_{number}").restore()
+    packs = mirror_of(tmp_path) / ".git" / "objects" / "pack"
+    assert len(list(packs.glob("*.pack"))) == 3 and (packs / "multi-pack-index").is_file()
 
 
 def test_a_mirror_that_is_lost_or_damaged_is_made_anew(opened, tmp_path):

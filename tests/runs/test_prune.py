@@ -111,7 +111,7 @@ def test_a_failed_run_can_still_be_retried_and_a_fork_still_has_its_origin(order
 
 
 def test_an_order_of_one_template_is_kept_by_its_own_policy(make_order):
-    """Per template, and by its newest version: also of orders that were made before the edit."""
+    """S2-8, C4: completed runs do not pile up; per template, and by its newest version, also of orders that were made before the edit."""
     short, long = drive(make_order("writing-quick")), drive(make_order("writing-fail"))
     keep("writing-quick", count=1)
     prune()

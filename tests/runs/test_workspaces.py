@@ -199,6 +199,27 @@ def test_a_mirror_stays_while_an_order_on_it_lives(make_paused, ana):
     assert workspaces.mirror_of("/srv/git/engine") is None
 
 
+def test_a_mirror_stays_as_long_as_a_workspace_that_borrows_from_it(make_paused, ana, settings):
+    """An order that has ended may be retried; its workspace goes first, also where room is needed."""
+    order = make_paused()
+    url = "https://example.org/ada/engine"
+    WorkOrder.objects.filter(pk=order.pk).update(repository_url=url)
+    mirror = workspaces.mirror_of(url)
+    assert mirror is not None
+    mirror.mkdir(parents=True)
+    os.utime(mirror, (0, 0))
+    folder = folder_of(ended(order, dt.timedelta(hours=2), ana))
+    workspaces.collect(before=timezone.now() - dt.timedelta(days=1))
+    assert folder.exists() and mirror.exists()
+    (mirror / "pack").write_bytes(b"x" * 5_000)
+    settings.WAYSTATION_WORKSPACES_BYTES = 5_500
+    workspaces.make_room()
+    assert not folder.exists() and mirror.exists()
+    settings.WAYSTATION_WORKSPACES_BYTES = 1_000
+    workspaces.make_room()
+    assert not mirror.exists()
+
+
 def test_without_room_the_longest_ended_go_first_and_live_ones_never(make_paused, ana, settings):
     live = folder_of(make_paused())
     older, old = folder_of(ended(make_paused(), LONG, ana)), folder_of(ended(make_paused(), dt.timedelta(hours=2), ana))

@@ -7,7 +7,7 @@ from django.utils import timezone
 from checkpoints.housekeeping import Busy
 from runs import keeping
 
-KINDS = ("checkpoints", "events", "memos", "chunks", "blobs")
+KINDS = ("checkpoints", "events", "memos", "artifacts", "chunks", "blobs")
 
 
 class Command(BaseCommand):

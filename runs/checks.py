@@ -1,0 +1,37 @@
+"""Whether what is to stand around command line agents can do so: what is said at the start of a worker, and by `manage.py check`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+
+from checkpoints import checks
+from runs.steps import sandbox
+
+
+@register("runs")
+def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    """What the setting alone tells."""
+    words = sandbox.wrong(settings.WAYSTATION_COMMAND_SANDBOX)
+    return [Error(f"WAYSTATION_COMMAND_SANDBOX: {words}", id="runs.E001")] if words else []
+
+
+@register("runs", deploy=True)
+def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    """Whether a program can be run behind it on this machine; that is tried."""
+    wall = settings.WAYSTATION_COMMAND_SANDBOX
+    if not wall or sandbox.wrong(wall):
+        return []
+    words = sandbox.trial(wall, search_path=os.environ.get("PATH", os.defpath))
+    if not words:
+        return []
+    hint = "Where workers run in containers, these must allow user namespaces; see docs/coding-agents.md."
+    return [Error(f"WAYSTATION_COMMAND_SANDBOX: nothing can be run behind {wall[0]}: {words}", hint=hint, id="runs.E002")]
+
+
+def at_start() -> None:
+    """For workers, which Django's own checks do not run in: rather none than one whose orders fail one after the other."""
+    checks.stop_for([*as_set_up(), *as_it_is()], "Command line agents cannot be run as this is set up; see above.")

@@ -1,0 +1,110 @@
+"""The pieces that other programs build on, each of which does what it says; and the checklist that closes the work."""
+
+from __future__ import annotations
+
+import ast
+import re
+import uuid
+from pathlib import Path
+
+import pytest
+
+from checkpoints import log
+from checkpoints.backends.base import Entry
+from checkpoints.backends.memory import MemoryStore
+from checkpoints.models import EventKind
+from hitl import waitgate
+from tests.conftest import drive, pause_of
+
+TESTS = Path(__file__).resolve().parent.parent
+NUMBER = re.compile(r"S4-(\d+)(?:\.\.(\d+))?((?:, \d+)*)")
+
+
+@pytest.mark.django_db
+def test_a_run_is_checkpointed_logged_asked_about_answered_and_restored_by_public_names(ana):
+    """S2-3: a checkpointed run, its event log, the resume by a person's answer, and the state with that answer in it."""
+    schema = {"type": "object", "required": ["vat_id"], "properties": {"vat_id": {"type": "string"}}}
+    opened = waitgate.create_checkpoint("trace-1", "decide", {"invoice": 7}, schema, "missing_supplier_data", by=ana, question="Which?")
+    thread = opened.pause.run.thread_id
+    told = log.after(thread, 0)
+    assert EventKind.AWAIT_HUMAN_INPUT in [event.kind for event in told]
+    assert [event.seq for event in log.after(thread, told[0].seq)] == [event.seq for event in told[1:]], "read on from any number"
+    waitgate.ingest_resume_event("trace-1", {"vat_id": "DE1"}, by=ana)
+    restored = waitgate.resume_from_checkpoint("trace-1", by=ana)
+    assert (restored.node_id, restored.run_id) == ("decide", "trace-1")
+    assert restored.state["invoice"] == 7 and restored.state["vat_id"] == "DE1"
+
+
+@pytest.mark.one_database
+def test_a_checkpointer_needs_nothing_else_of_the_product():
+    """S2-3: a store by itself, for a program's own runs; what it gives back is what was put in."""
+    store, thread, run = MemoryStore(), uuid.uuid4(), uuid.uuid4()
+    first = store.put(thread, run, {"n": 1}, Entry(status="active", next_step="b"), parent=None)
+    store.put(thread, run, {"n": 2}, Entry(status="completed"), parent=first.id)
+    latest = store.latest(thread)
+    assert latest is not None and store.load(thread, latest.id) == {"n": 2}
+    assert store.load(thread, first.id) == {"n": 1}
+
+
+@pytest.mark.django_db
+def test_an_orchestrator_stops_answers_and_resumes_runs_with_a_token(make_order, ana, api):
+    """S3-55, S4-70: its tools are the same doors as everybody's, and each says which run it is about."""
+    order, tool = make_order("writing-quick"), api(ana)
+    address = f"/api/v1/work-orders/{order.shown_id}"
+    run = tool.get(address).json()["run_id"]
+    assert tool.post(f"{address}/suspend", format="json").status_code == 200
+    order = drive(order)
+    pause = tool.get(f"{address}/pause-state").json()
+    assert (order.status, pause["run_id"], pause["id"]) == ("paused", run, pause_of(order).shown_id)
+    paused = tool.get("/api/v1/runs?status=paused").json()["results"]
+    assert [one["id"] for one in paused] == [run]
+    assert tool.post(f"{address}/resume", {"decision": "approve"}, format="json").json() == {"success": True}
+    assert (drive(order).status, tool.get(address).json()["run_id"]) == ("completed", run)
+
+
+BOXES = {
+    "pauses are rows, with a migration": (13, 14, 16),
+    "an order has columns for what it resumes from": (17, 18),
+    "the awaiting phases": (19,),
+    "the model of a pause": (13, 20),
+    "the decisions": (21,),
+    "create, get and resume a pause": (22, 23, 24),
+    "the orchestrator pauses for approval": (27,),
+    "a decision wakes its order": (26,),
+    "after planning, execution and review": (1, 2, 3, 28),
+    "revision runs the step again, with feedback": (29,),
+    "cancellation fails the order": (30,),
+    "routes to resume and to read the pause": (32, 33),
+    "the pause card": (36, 37, 38),
+    "its news come by polling": (47, 48),
+    "the order's page shows it": (49, 50),
+    "tests of the server pass": (51, 52, 55),
+    "tests of the pages pass": (55, 59, 60, 61),
+    "no errors of linters and types": (54,),
+    "a whole cycle of pause and resume": (53, 56, 57, 58),
+    "several pauses in one order": (62,),
+    "orders without pauses work as before": (11, 63),
+}
+"""The boxes of the completion checklist, with the demands that each stands for."""
+
+
+@pytest.mark.one_database
+def test_every_box_of_the_completion_checklist_has_its_tests():
+    """S4-64: a box is closed when each of its demands is named by a test that proves it."""
+    named = {number for docstring in docstrings() for number in numbers(docstring)}
+    assert len(BOXES) == 21
+    assert {box: missing for box, wanted in BOXES.items() if (missing := set(wanted) - named)} == {}
+
+
+def docstrings() -> list[str]:
+    """Of the tests in the files that name a demand of this document."""
+    texts = [text for path in TESTS.rglob("test_*.py") if "S4-" in (text := path.read_text())]
+    functions = [node for text in texts for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    return [ast.get_docstring(node) or "" for node in functions if node.name.startswith("test_")]
+
+
+def numbers(docstring: str) -> set[int]:
+    found: set[int] = set()
+    for first, last, more in NUMBER.findall(docstring):
+        found |= set(range(int(first), int(last or first) + 1)) | {int(one) for one in re.findall(r"\d+", more)}
+    return found
