@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints import ids, store
@@ -13,7 +13,7 @@ from runs.models import Run
 from runs.services import InputInvalid
 
 MESSAGES = "messages"
-"""State key: `{"id", "role", "content", "run_id", "loop", "tools", "at"}` each, of which only role and content are sure to be there."""
+"""State key: `{"id", "role", "content", "run_id", "loop", "tools", "at", "left_out"}` each; only role and content are sure to be there."""
 SPOKEN = (EventKind.STREAMING_CHUNK, EventKind.TOOL_CALL_STARTED, EventKind.TOOL_CALL_COMPLETED)
 BOUNDS = (
     EventKind.STEP_STARTED, EventKind.STEP_COMPLETED, EventKind.APPROVAL_REQUESTED, EventKind.AWAIT_HUMAN_INPUT,
@@ -52,6 +52,8 @@ class Message:
     at: str = ""
     interrupted: bool = False
     """It was cut off by the next message."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """What of the conversation the model was not given for it: earlier `messages`, and `results` of tools that were shortened."""
 
     @property
     def by_person(self) -> bool:
@@ -81,7 +83,14 @@ def _message(one: Any, place: int) -> Message | None:
         tools=tools,
         at=_words(one.get("at"), 60),
         interrupted=one.get("interrupted") is True,
+        left_out=_counts(one.get("left_out")),
     )
+
+
+def _counts(value: Any) -> dict[str, int]:
+    """Of what a step wrote, the two counts that are some."""
+    found = {name: _number(value.get(name)) or 0 for name in ("messages", "results")} if isinstance(value, Mapping) else {}
+    return {name: number for name, number in found.items() if number > 0}
 
 
 def _call(one: Any) -> ToolCall | None:

@@ -11,6 +11,7 @@ from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.views import family
 from runs import conversation
 from runs.agents import model
+from runs.agents.requesting import in_words
 from runs.conversation import Message
 from runs.models import QueuedTurn, Run
 from runs.states import COMPLETED, LIVE, PAUSED
@@ -59,6 +60,11 @@ class Bubble:
     @property
     def who(self) -> str:
         return self.message.role.capitalize() or "Message"
+
+    @property
+    def left_out(self) -> str:
+        """What the model was not given for it, in words."""
+        return in_words(self.message.left_out)
 
 
 @dataclass(kw_only=True)

@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from runs.agents import scripted
-from runs.agents.config import SCRIPTED
+from runs.agents.config import HISTORY, SCRIPTED
 from runs.workflows.base import StepFailed
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ POLL = 0.1
 CONNECT_SECONDS = 10.0
 WORTH_RETRYING = ("model_busy", "model_unavailable", "model_unreachable", "model_cut", "model_silent", "model_odd")
 """Codes of failures that another try may mend; the others need a person."""
+TOO_LONG = "context_overflow"
+"""Code of a refusal because of the conversation's length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +64,8 @@ class Server:
     """By `provider:name`; others are priced by genai-prices, which comes with pydantic-ai."""
     silence: float = 60.0
     """Seconds that an endpoint may be silent in the middle of an answer."""
+    history: int = HISTORY
+    """About how many tokens of a conversation are given to a model whose template does not say."""
 
 
 _server = Server()
@@ -75,6 +79,10 @@ def configure(server: Server) -> None:
 
 def default() -> Endpoint:
     return _server.default
+
+
+def history() -> int:
+    return _server.history
 
 
 def endpoint_of(model: str, base_url: str, credential: str) -> Endpoint:
@@ -348,13 +356,13 @@ def _failure(error: Exception, endpoint: Endpoint) -> StepFailed:
         case kinds.ModelRateLimitError():
             return StepFailed(f"{who} takes no more requests at the moment.", code="model_busy", after=after)
         case kinds.ModelContextWindowExceededError():
-            return StepFailed(f"{who}: {_TOO_LONG}", code="context_overflow")
+            return StepFailed(f"{who}: the conversation is longer than it takes.", code=TOO_LONG)
         case kinds.ModelTimeoutError():
             return StepFailed(f"{who} was silent for longer than {_server.silence:g} s.", code="model_silent")
         case kinds.ModelAPIError() if status in {408, 409, 425} or status >= 500:
             return StepFailed(f"{who} is away (HTTP {status}).", code="model_unavailable", after=after)
         case kinds.ModelAPIError() if 400 <= status < 500 and _speaks_of_length(error):
-            return StepFailed(f"{who}: {_TOO_LONG}", code="context_overflow")
+            return StepFailed(f"{who}: the conversation is longer than it takes.", code=TOO_LONG)
         case kinds.ModelAPIError() if 400 <= status < 500:
             return StepFailed(f"{who} refused the request (HTTP {status}): {_words(error)}", code="model_refused")
         case kinds.ModelConnectionError():
@@ -367,9 +375,6 @@ def _failure(error: Exception, endpoint: Endpoint) -> StepFailed:
     if kind in {"httpx2", "httpx", "httpcore", "httpcore2", "openai", "anthropic", "json", "pydantic_core"}:
         return StepFailed(f"{who} stopped in the middle of its answer ({type(error).__name__}).", code="model_cut")
     raise error  # a mistake of ours: the engine tells of it
-
-
-_TOO_LONG = "the conversation is longer than it takes. Begin a new thread, or go on from an earlier checkpoint."
 
 
 def _speaks_of_length(error: Any) -> bool:
