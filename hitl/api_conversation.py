@@ -48,6 +48,7 @@ class MessageOut(serializers.Serializer[Any]):
     at = serializers.CharField()
     interrupted = serializers.BooleanField(help_text="It was cut off by the next message.")
     tools = ToolCallOut(many=True)
+    thinking = serializers.CharField(help_text="What the model thought aloud before it, cut; no part of the answer. Empty for most models.")
     left_out = LeftOutOut(help_text="What the model was not given for this answer, since the conversation is too long; zeros for none.")
 
 

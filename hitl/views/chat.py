@@ -72,6 +72,7 @@ class Stream:
     """What the step at work has said since its last checkpoint."""
 
     text: str = ""
+    thinking: str = ""
     cards: list[Card] = field(default_factory=list)
 
 
@@ -161,7 +162,7 @@ def _stream(events: Sequence[Event]) -> Stream:
         )
         for name, call in calls.items()
     ]
-    return Stream(text=conversation.text_of(events), cards=cards)
+    return Stream(text=conversation.text_of(events), thinking=shortened(conversation.thinking_of(events)), cards=cards)
 
 
 def _model_of(run: Run | None) -> str:

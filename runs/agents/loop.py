@@ -27,7 +27,7 @@ OUTPUT = "final_answer"
 KEPT = "What was done so far is kept; a retry has the limit anew."
 CODES = {"total_tokens": "limit_tokens", "cost": "limit_cost", "seconds": "limit_seconds"}
 UNITS = {"total_tokens": "tokens", "cost": "USD", "seconds": "seconds of work"}
-OF_THE_REQUEST = ("at", "left_out")
+OF_THE_REQUEST = ("at", "thinking", "left_out")
 """What a message for people has from the request that it came of."""
 UNFIT = f"Give your answer by calling `{OUTPUT}` with an object that fits its schema. "
 
@@ -79,7 +79,8 @@ class Loop:
         left_out = recorded.get("left_out", {})
         self.mind = memory.heard(self.mind, recorded["message"], used, left_out=left_out, room=recorded.get("room", 0))
         said = self._message("assistant", memory.text_of(recorded["message"]), at=recorded["at"])
-        self.messages = memory.upserted(self.messages, {**said, **({"left_out": left_out} if left_out else {})})
+        about = {name: recorded[name] for name in ("thinking", "left_out") if recorded.get(name)}
+        self.messages = memory.upserted(self.messages, {**said, **about})
 
     def _asked(self) -> Json:
         left = _seconds_left(self.agent, self.mind)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from checkpoints.redaction import MARKER
 from runs.agents import scripted
 from runs.agents.config import HISTORY, SCRIPTED
 from runs.workflows.base import StepFailed
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pydantic_ai import messages as wire
     from pydantic_ai.models import Model, ModelRequestParameters
 
+ANTHROPIC, THINKING = "anthropic", "thinking"
 POLL = 0.1
 """Seconds between two looks whether the run is still wanted, while nothing comes."""
 CONNECT_SECONDS = 10.0
@@ -45,6 +47,10 @@ class Endpoint:
     """ "" is the provider's own."""
     credential: str = ""
     """Name of the key; "" for none."""
+
+    @property
+    def provider(self) -> str:
+        return self.model.partition(":")[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +119,15 @@ class Reply:
     output_tokens: int
     cost: float | None
     """US dollars; None where nobody knows the price."""
+    thinking: str = ""
+    """What the model thought aloud before it answered. In `message` only where its provider wants that back."""
+
+
+@dataclass(frozen=True)
+class Thought:
+    """A piece of what a model thinks aloud."""
+
+    text: str
 
 
 @dataclass
@@ -123,13 +138,19 @@ class Listener:
     """Called with each piece of text, in the caller's thread."""
     check: Callable[[], None]
     """Raises where the answer is not wanted any more."""
+    think: Callable[[str], None] = lambda text: None
+    """As `say`, for pieces of thoughts."""
     until: float = float("inf")
     """On the monotonic clock: when the turn's time is up."""
 
 
+Piece = str | Thought | Reply | Exception
+"""What comes of a request: text, thoughts, and at the end the reply or what went wrong."""
+
+
 def ask(endpoint: Endpoint, asked: Asked, listener: Listener, *, key: str = "") -> Reply:
     """The model's answer. Raises StepFailed with a code of `_failure`, and what the listener's `check` raises."""
-    pieces: queue.Queue[str | Reply | Exception] = queue.Queue()
+    pieces: queue.Queue[Piece] = queue.Queue()
     request = _Request(endpoint, asked, key, pieces.put)
     thread = threading.Thread(target=request.run, name="model request", daemon=True)
     thread.start()
@@ -140,13 +161,16 @@ def ask(endpoint: Endpoint, asked: Asked, listener: Listener, *, key: str = "") 
                 return got
             if isinstance(got, Exception):
                 raise _failure(got, endpoint) from got
-            listener.say(got)
+            if isinstance(got, Thought):
+                listener.think(got.text)
+            else:
+                listener.say(got)
     finally:
         request.cancel()
         thread.join(CONNECT_SECONDS)
 
 
-def _next(pieces: queue.Queue[str | Reply | Exception], listener: Listener) -> str | Reply | Exception:
+def _next(pieces: queue.Queue[Piece], listener: Listener) -> Piece:
     while True:
         listener.check()
         if time.monotonic() > listener.until:
@@ -158,9 +182,9 @@ def _next(pieces: queue.Queue[str | Reply | Exception], listener: Listener) -> s
 
 
 class _Request:
-    """One request, in a thread and an event loop of its own. `put` takes pieces of text, and at the end the reply or what went wrong."""
+    """One request, in a thread and an event loop of its own. `put` takes what comes of it."""
 
-    def __init__(self, endpoint: Endpoint, asked: Asked, key: str, put: Callable[[str | Reply | Exception], None]) -> None:
+    def __init__(self, endpoint: Endpoint, asked: Asked, key: str, put: Callable[[Piece], None]) -> None:
         self._endpoint, self._asked, self._key, self._put = endpoint, asked, key, put
         self._cancelled = threading.Event()
         self._stop: Callable[[], object] = lambda: None
@@ -199,7 +223,8 @@ class _Request:
         from pydantic_ai import messages as wire
         from pydantic_ai.direct import model_request_stream
 
-        history = wire.ModelMessagesTypeAdapter.validate_python([_plain(one) for one in self._asked.messages])
+        told = [_without_thoughts(_plain(one), self._endpoint) for one in self._asked.messages]
+        history = wire.ModelMessagesTypeAdapter.validate_python(told)
         last = history[-1]
         if self._asked.instructions and isinstance(last, wire.ModelRequest):
             history[-1] = replace(last, instructions=self._asked.instructions)
@@ -209,8 +234,8 @@ class _Request:
             model_request_stream(model, history, model_request_parameters=asked) as stream,
         ):
             async for event in stream:
-                if text := _text_of(event):
-                    self._put(text)
+                if (piece := _piece_of(event)) is not None:
+                    self._put(piece)
             response = stream.get()
         return _reply(self._endpoint, response)
 
@@ -237,14 +262,30 @@ def _parameters(asked: Asked) -> ModelRequestParameters:
     return ModelRequestParameters(function_tools=known, output_mode="native", output_object=wanted)
 
 
-def _text_of(event: Any) -> str:
-    """The text that a piece of the stream adds; "" for pieces of calls and thoughts."""
+def _piece_of(event: Any) -> str | Thought | None:
+    """The text or the thought that a piece of the stream adds; None for pieces of calls, and for nothing."""
     from pydantic_ai import messages as wire
 
     match event:
         case wire.PartStartEvent(part=wire.TextPart(content=text)) | wire.PartDeltaEvent(delta=wire.TextPartDelta(content_delta=text)):
-            return text
-    return ""
+            return text or None
+        case (
+            wire.PartStartEvent(part=wire.ThinkingPart(content=text))
+            | wire.PartDeltaEvent(delta=wire.ThinkingPartDelta(content_delta=text))
+        ):
+            return Thought(text) if text else None
+    return None
+
+
+def _without_thoughts(message: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:
+    """A message without the thoughts that its endpoint does not want back."""
+    return {**message, "parts": [part for part in message["parts"] if part["part_kind"] != THINKING or _is_wanted(part, endpoint)]}
+
+
+def _is_wanted(thought: Mapping[str, Any], endpoint: Endpoint) -> bool:
+    """Anthropic wants its own back as it signed them; those that speak OpenAI's chat completions want none, and some refuse them."""
+    signed = thought.get("provider_name") == endpoint.provider == ANTHROPIC and bool(thought.get("signature"))
+    return signed and MARKER not in str(thought.get("content"))
 
 
 @asynccontextmanager
@@ -257,10 +298,10 @@ async def _model(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
         return
     import httpx2
 
-    provider, _, name = endpoint.model.partition(":")
+    name = endpoint.model.partition(":")[2]
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=_server.silence)
     async with httpx2.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False, verify=_trusted()) as client:
-        yield _anthropic(endpoint, name, key, client) if provider == "anthropic" else _openai(endpoint, name, key, client)
+        yield _anthropic(endpoint, name, key, client) if endpoint.provider == ANTHROPIC else _openai(endpoint, name, key, client)
 
 
 @cache
@@ -315,9 +356,11 @@ def _reply(endpoint: Endpoint, response: wire.ModelResponse) -> Reply:
 
     [message] = wire.ModelMessagesTypeAdapter.dump_python([response], mode="json", exclude_none=True)
     message.pop("usage", None)  # kept apart, as sums
+    thoughts = [str(part.get("content", "")) for part in message["parts"] if part["part_kind"] == THINKING]
     usage = response.usage
     return Reply(
-        message=message,
+        message=_without_thoughts(message, endpoint),
+        thinking="\n\n".join(filter(None, thoughts)),
         model=endpoint.model,
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,

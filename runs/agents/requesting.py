@@ -10,6 +10,7 @@ from typing import Any
 
 from runs.agents import memory, model, templating, window
 from runs.agents.config import Agent
+from runs.agents.journal import shortened
 from runs.agents.memory import AgentCheckpointState, Json
 from runs.agents.model import Reply
 from runs.agents.window import Given
@@ -17,6 +18,8 @@ from runs.workflows.base import Context, State, StepFailed, Told
 
 HALVED = "halved"
 """Key of the record that the endpoint found the conversation too long: whoever takes the loop up asks for less at once."""
+THOUGHTS = 4_000
+"""Characters of a model's thoughts that are kept beside its answer, for people."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,7 @@ class Request:
             "cost": reply.cost or 0.0,
             "unpriced": int(reply.cost is None),
             "seconds": round(time.monotonic() - began, 3),
+            "thinking": shortened(reply.thinking, THOUGHTS),
             "left_out": {name: n for name, n in (("messages", given.left_out), ("results", given.shortened)) if n},
             "room": room,
         }
@@ -74,7 +78,8 @@ class Request:
             tools=self.tools,
             output=self.agent.output_schema if self.agent.output_mode == "native" else {},
         )
-        return model.ask(endpoint, asked, model.Listener(say=self.context.stream, check=self.context.check, until=until), key=key)
+        said = self.context
+        return model.ask(endpoint, asked, model.Listener(say=said.stream, think=said.think, check=said.check, until=until), key=key)
 
     @property
     def _instructions(self) -> str:

@@ -400,6 +400,8 @@ class Context:
     """Those of these keys that `once` has recorded for this execution, each with its result."""
     stream: Callable[[str], None] = lambda text: None
     """Say something while the step works, token by token: seen live, gathered for up to 50 ms, kept with the log, in no checkpoint."""
+    think: Callable[[str], None] = lambda text: None
+    """The same for what is thought aloud and is no part of what is said."""
     keep: Callable[[str, str], None] = lambda name, text: None
     """`keep("prompt", text)`: kept with the run as an artifact, for people to read; cut where it is too long. In a commit of its own."""
     emit: Callable[[Literal["tool_call_started", "tool_call_completed", "log"], Mapping[str, Any]], None] = lambda kind, data: None
