@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
 
 ANTHROPIC, THINKING = "anthropic", "thinking"
+ADDRESSES = {"openai": "https://api.openai.com/v1", ANTHROPIC: "https://api.anthropic.com"}
+"""Provider → its own endpoint. Always named: else its library takes one from the environment."""
 POLL = 0.1
 """Seconds between two looks whether the run is still wanted, while nothing comes."""
 CONNECT_SECONDS = 10.0
@@ -51,6 +53,11 @@ class Endpoint:
     @property
     def provider(self) -> str:
         return self.model.partition(":")[0]
+
+    @property
+    def address(self) -> str:
+        """Where requests, and the key with them, are sent."""
+        return self.base_url or ADDRESSES.get(self.provider, "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,7 +323,7 @@ def _openai(endpoint: Endpoint, name: str, key: str, client: Any) -> Model:
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-    asked = AsyncOpenAI(api_key=key or "none", base_url=endpoint.base_url or None, http_client=client, max_retries=0)
+    asked = AsyncOpenAI(api_key=key or "none", base_url=endpoint.address, http_client=client, max_retries=0)
     if endpoint.base_url:
         return OpenAIChatModel(name, provider=OpenAICompatibleProvider("endpoint", openai_client=asked, profile=_FINISHED))
     return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=asked), profile=_FINISHED)
@@ -331,7 +338,7 @@ def _anthropic(endpoint: Endpoint, name: str, key: str, client: Any) -> Model:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
-    asked = AsyncAnthropic(api_key=key or "none", base_url=endpoint.base_url or None, http_client=client, max_retries=0)
+    asked = AsyncAnthropic(api_key=key or "none", base_url=endpoint.address, http_client=client, max_retries=0)
     return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=asked))
 
 

@@ -71,7 +71,7 @@ class Request:
 
     def _ask(self, given: Given, *, until: float) -> Reply:
         endpoint = model.endpoint_of(self.agent.model, self.agent.base_url, self.agent.credential)
-        key = self.context.credential(endpoint.credential) if endpoint.credential else ""
+        key = self.context.credential(endpoint.credential, to=endpoint.address) if endpoint.credential else ""
         asked = model.Asked(
             messages=given.messages,
             instructions=self._instructions,

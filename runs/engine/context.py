@@ -203,10 +203,10 @@ class Held:
         """See `Context.keep`. Raises Stopped where the run is not ours."""
         artifacts.keep(self.run, name, self.scrub(text), step=step, loop=loop, require=self._require)
 
-    def credential(self, name: str) -> str:
-        """See `Context.credential`."""
+    def credential(self, name: str, *, to: str = "") -> str:
+        """See `runs.workflows.base.GiveCredential`."""
         with self._own_connection():
-            secret = credentials.resolve(name, team_id=self.run.thread.team_id)
+            secret = credentials.resolve(name, team_id=self.run.thread.team_id, to=to)
         self.scrub.learn(secret)
         return secret
 
