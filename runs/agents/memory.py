@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict, cast
 
-from runs.agents.model import Reply
+from runs.agents.model import HIDDEN, Reply
 from runs.workflows.base import Context, State, StepFailed
 
 Json = dict[str, Any]
@@ -24,8 +24,6 @@ CUT_OFF = ("_said", "_cut")
 """How ids of messages end that a cancelled run left: see `runs.conversation.cut_off`."""
 INTERRUPTED = "[The person interrupted this answer.]"
 UNMADE = "This call was not made: the run ended before."
-HIDDEN = "[redacted]"
-"""What stands where a value is not kept, since its name is one of a secret."""
 
 
 class Usage(TypedDict):

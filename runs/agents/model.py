@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from checkpoints.redaction import MARKER
 from runs.agents import scripted
 from runs.agents.config import HISTORY, SCRIPTED
 from runs.workflows.base import StepFailed
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 ANTHROPIC, THINKING = "anthropic", "thinking"
 ADDRESSES = {"openai": "https://api.openai.com/v1", ANTHROPIC: "https://api.anthropic.com"}
 """Provider → its own endpoint. Always named: else its library takes one from the environment."""
+HIDDEN = "[redacted]"
+"""What stands where a value is not kept, since it is a secret or named like one."""
 POLL = 0.1
 """Seconds between two looks whether the run is still wanted, while nothing comes."""
 CONNECT_SECONDS = 10.0
@@ -292,7 +293,7 @@ def _without_thoughts(message: Mapping[str, Any], endpoint: Endpoint) -> dict[st
 def _is_wanted(thought: Mapping[str, Any], endpoint: Endpoint) -> bool:
     """Anthropic wants its own back as it signed them; those that speak OpenAI's chat completions want none, and some refuse them."""
     signed = thought.get("provider_name") == endpoint.provider == ANTHROPIC and bool(thought.get("signature"))
-    return signed and MARKER not in str(thought.get("content"))
+    return signed and HIDDEN not in str(thought.get("content"))
 
 
 @asynccontextmanager

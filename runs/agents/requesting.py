@@ -6,6 +6,7 @@ import datetime as dt
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from runs.agents import memory, model, templating, window
@@ -67,7 +68,7 @@ class Request:
                 half = min(self._settled, self._size(given)) // 2
                 if room or list(self._given(half).messages) == list(given.messages):
                     raise self._too_long(given, halved=bool(room)) from error
-                room = int(self.context.once(HALVED, lambda half=half: {"room": half}, tell=self._told)["room"])
+                room = int(self.context.once(HALVED, partial(dict, room=half), tell=self._told)["room"])
 
     def _ask(self, given: Given, *, until: float) -> Reply:
         endpoint = model.endpoint_of(self.agent.model, self.agent.base_url, self.agent.credential)

@@ -140,4 +140,4 @@ def _count(messages: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
-    return sum(new is not old for new, old in zip(after["parts"], before["parts"], strict=True))
+    return sum(bool(new is not old) for new, old in zip(after["parts"], before["parts"], strict=True))

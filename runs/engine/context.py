@@ -230,7 +230,7 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
     """The context of the step that `held` is at. Its workspace is given back at the end, so that the next step may have it."""
     order = held.told
     number = loop_num(held.head, step["name"])
-    at = {"step": step["name"], "loop": number}
+    at: dict[str, Any] = {"step": step["name"], "loop": number}
     speech = Speech(held.scrub, say=partial(held.write_chunk, **at), think=partial(held.write_thought, **at))
 
     def emit(kind: str, data: Mapping[str, Any]) -> None:

@@ -44,7 +44,8 @@ CONTENTS = st.one_of(st.integers(0, 6_000).map("r".__mul__), st.integers(0, 400)
 def conversations(draw: Any) -> tuple[list[dict[str, Any]], int]:
     """Turns of some loops, some of which ended with calls that nobody made; and where the last one begins."""
     messages: list[dict[str, Any]] = []
-    newest, unmade = 0, []
+    newest = 0
+    unmade: list[str] = []
     turns = draw(st.integers(1, 6))
     for turn in range(turns):
         newest = len(messages)
