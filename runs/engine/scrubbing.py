@@ -3,9 +3,9 @@
 Names of secrets are `checkpoints.redaction`'s business; this is about values, which a step may put into any text: an error of a library
 that quotes a header, a model that repeats what it was told. How a value may be written is `runs.encodings`; a cut one is not found.
 
-Cost, as measured, for each 100 KiB that a run writes: 0.1 ms with one token of 50 characters (8 texts to look for), 0.25 ms with three, 0.4 ms
-with a password full of odd characters (37 texts); up to ten times that where the 100 KiB are 2,000 strings. Learning takes 0.5 ms, of a
-private key 8 ms. All of it grows with the length of what is written, whatever stands in it.
+Cost, as measured, for each 100 KiB that a run writes: 0.1 ms with one token of 50 characters (8 texts to look for), 0.25 ms with three,
+0.4 ms with a password full of odd characters (37 texts); up to ten times that where the 100 KiB are 2,000 strings. Learning takes 0.5 ms,
+of a private key 8 ms. All of it grows with the length of what is written, whatever stands in it.
 """
 
 from __future__ import annotations
