@@ -135,8 +135,8 @@ def _opened(message: Mapping[str, Any], left_out: int) -> Mapping[str, Any]:
 
 def _count(messages: Sequence[Mapping[str, Any]]) -> int:
     """Messages as people count them: results belong to the message that called."""
-    said = sum(part["part_kind"] == "user-prompt" for message in messages for part in message["parts"])
-    return said + sum(message["kind"] == "response" for message in messages)
+    said = sum(bool(part["part_kind"] == "user-prompt") for message in messages for part in message["parts"])
+    return said + sum(bool(message["kind"] == "response") for message in messages)
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
