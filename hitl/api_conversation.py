@@ -34,6 +34,11 @@ class ToolCallOut(serializers.Serializer[Any]):
     ms = serializers.IntegerField(allow_null=True, help_text="How long it took.")
 
 
+class LeftOutOut(serializers.Serializer[Any]):
+    messages = serializers.IntegerField(default=0, help_text="Earlier messages of the conversation.")
+    results = serializers.IntegerField(default=0, help_text="Older results of tools, which were shortened.")
+
+
 class MessageOut(serializers.Serializer[Any]):
     id = serializers.CharField()
     role = serializers.CharField()
@@ -43,6 +48,8 @@ class MessageOut(serializers.Serializer[Any]):
     at = serializers.CharField()
     interrupted = serializers.BooleanField(help_text="It was cut off by the next message.")
     tools = ToolCallOut(many=True)
+    thinking = serializers.CharField(help_text="What the model thought aloud before it, cut; no part of the answer. Empty for most models.")
+    left_out = LeftOutOut(help_text="What the model was not given for this answer, since the conversation is too long; zeros for none.")
 
 
 class ThreadMessages(APIView):

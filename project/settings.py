@@ -79,6 +79,8 @@ WAYSTATION_MODEL_PRICES = env.prices("WAYSTATION_MODEL_PRICES")
 """Of models that genai-prices does not know, or at a price of your own."""
 WAYSTATION_MODEL_SILENCE = env.number("WAYSTATION_MODEL_SILENCE", 60, low=1)
 """Seconds that a model's endpoint may be silent in the middle of an answer."""
+WAYSTATION_MODEL_HISTORY = int(env.number("WAYSTATION_MODEL_HISTORY", 50_000, low=500))
+"""About how many tokens of a conversation are given to a model, with its instructions and tools, where the step template does not say."""
 WAYSTATION_IMPORT_BYTES = int(env.number("WAYSTATION_IMPORT_BYTES", 20_000_000, low=1))
 """How large a document may be that a thread is imported from over REST."""
 WAYSTATION_KEEP_DAYS = env.number("WAYSTATION_KEEP_DAYS", 365)

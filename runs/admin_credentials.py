@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from typing import Any, cast
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest
+from django.utils.html import format_html_join
 from unfold.admin import ModelAdmin
-from unfold.widgets import UnfoldAdminPasswordWidget
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
-from runs import credentials
+from runs import credentials, hosts
 from runs.models import Credential
 
 
@@ -26,16 +28,33 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in t
         help_text="Kept encrypted, and shown to nobody again.",
     )
 
+    bound = forms.CharField(
+        label="Hosts",
+        required=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+        help_text="Where it may be sent, a host a line: api.example.org, or localhost:11434 for another port than the usual one."
+        " Bound to hosts, it is given to no program, such as a coding agent's, which could send it anywhere."
+        " Empty: it may be sent to ANY host that a step template, a repository or a tool names.",
+    )
+
     class Meta:
         model = Credential
         fields = ("name", "team", "note")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if "bound" in self.fields and self.instance.pk:
+            self.fields["bound"].initial = "\n".join(self.instance.hosts)
         if "secret" in self.fields:
             self.fields["secret"].required = self.instance.pk is None
             if self.instance.pk:
                 self.fields["secret"].help_text = "Leave it empty to keep the present value, which is shown to nobody."
+
+    def clean_bound(self) -> list[str]:
+        try:
+            return credentials.check_hosts(hosts.split(self.cleaned_data["bound"]))
+        except credentials.CredentialInvalid as error:
+            raise forms.ValidationError(str(error)) from error
 
     def clean_secret(self) -> str:
         value = str(self.cleaned_data["secret"])
@@ -51,7 +70,7 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in t
 class CredentialAdmin(ModelAdmin):
     form = CredentialForm
     search_fields = ("name", "note", "team__name")
-    list_display = ("name", "team", "note", "created_by", "created_at", "rotated_at", "used_at")
+    list_display = ("name", "team", "sent_to", "note", "created_by", "created_at", "rotated_at", "used_at")
     list_select_related = ("team", "created_by")
     show_full_result_count = False
     ordering = ("name", "pk")
@@ -63,18 +82,31 @@ class CredentialAdmin(ModelAdmin):
     def get_fields(self, request: HttpRequest, obj: Credential | None = None) -> Any:
         """Who only looks has no field for a value."""
         if obj is None:
-            return ("name", "team", "note", "secret")
-        return ("name", "team", "note", *(("secret",) if self.has_change_permission(request, obj) else ()), *self.told)
+            return ("usual", "name", "team", "bound", "note", "secret")
+        if self.has_change_permission(request, obj):
+            return ("name", "team", "bound", "note", "secret", *self.told)
+        return ("name", "team", "sent_to", "note", *self.told)
+
+    @admin.display(description="May be sent to")
+    def sent_to(self, obj: Credential) -> str:
+        return obj.bound_to
+
+    @admin.display(description="Begin with")
+    def usual(self, obj: Credential) -> str:
+        """Links that fill in name and hosts of the providers that are known."""
+        pages = [(f"?{urlencode({'name': name, 'bound': ', '.join(places)})}", title) for title, (name, places) in hosts.KNOWN.items()]
+        return format_html_join(" · ", '<a class="underline" href="{}">{}</a>', pages)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Credential | None = None) -> Any:
         """Another name or team would be another credential, with steps that ask for the old one."""
-        return ("name", "team", *self.told) if obj else ()
+        return ("name", "team", "sent_to", *self.told) if obj else ("usual",)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        value, note = form.cleaned_data["secret"], form.cleaned_data["note"]
+        value, note, bound = (form.cleaned_data[field] for field in ("secret", "note", "bound"))
         if value:
-            saved = credentials.put(obj.name, value, team=obj.team, note=note, by=cast(User, request.user))
+            saved = credentials.put(obj.name, value, team=obj.team, note=note, sent_to=bound, by=cast(User, request.user))
             obj.pk = saved.pk
             self.message_user(request, f"{obj.name} is kept. Runs use it from now on; its value is not shown again.", messages.SUCCESS)
         else:
-            obj.save(update_fields=["note"])
+            obj.hosts = bound
+            obj.save(update_fields=["note", "hosts"])

@@ -13,6 +13,9 @@ class RunsConfig(AppConfig):
     def ready(self) -> None:
         model.configure(
             model.Server(
-                default=settings.WAYSTATION_MODEL, prices=settings.WAYSTATION_MODEL_PRICES, silence=settings.WAYSTATION_MODEL_SILENCE
+                default=settings.WAYSTATION_MODEL,
+                prices=settings.WAYSTATION_MODEL_PRICES,
+                silence=settings.WAYSTATION_MODEL_SILENCE,
+                history=settings.WAYSTATION_MODEL_HISTORY,
             )
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints import ids, store
@@ -13,13 +13,14 @@ from runs.models import Run
 from runs.services import InputInvalid
 
 MESSAGES = "messages"
-"""State key: `{"id", "role", "content", "run_id", "loop", "tools", "at"}` each, of which only role and content are sure to be there."""
+"""State key: `{"id", "role", "content", "run_id", "loop", "tools", "at", "thinking", "left_out"}` each, most of it optional."""
 SPOKEN = (EventKind.STREAMING_CHUNK, EventKind.TOOL_CALL_STARTED, EventKind.TOOL_CALL_COMPLETED)
 BOUNDS = (
     EventKind.STEP_STARTED, EventKind.STEP_COMPLETED, EventKind.APPROVAL_REQUESTED, EventKind.AWAIT_HUMAN_INPUT,
     EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED, EventKind.RUN_EXPIRED,
 )  # fmt: skip
 """Events behind which the step that spoke before is not at work any more, or has just begun."""
+LONGEST_THOUGHTS = 10_000
 LATEST = 2_000
 """Pieces of a step at work that are read: of a longer one its end."""
 PEOPLE = frozenset({"user", "human"})
@@ -52,6 +53,10 @@ class Message:
     at: str = ""
     interrupted: bool = False
     """It was cut off by the next message."""
+    thinking: str = ""
+    """What the model thought aloud before it; no part of what was said, and untrusted too."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """What of the conversation the model was not given for it: earlier `messages`, and `results` of tools that were shortened."""
 
     @property
     def by_person(self) -> bool:
@@ -81,7 +86,15 @@ def _message(one: Any, place: int) -> Message | None:
         tools=tools,
         at=_words(one.get("at"), 60),
         interrupted=one.get("interrupted") is True,
+        thinking=_words(one.get("thinking"), LONGEST_THOUGHTS),
+        left_out=_counts(one.get("left_out")),
     )
+
+
+def _counts(value: Any) -> dict[str, int]:
+    """Of what a step wrote, the two counts that are some."""
+    found = {name: _number(value.get(name)) or 0 for name in ("messages", "results")} if isinstance(value, Mapping) else {}
+    return {name: number for name, number in found.items() if number > 0}
 
 
 def _call(one: Any) -> ToolCall | None:
@@ -130,8 +143,17 @@ def spoken_by(run_id: uuid.UUID, thread_id: uuid.UUID, *, up_to: int | None = No
 
 def text_of(events: Sequence[Event]) -> str:
     """The streamed text of some events."""
+    return _streamed(events, "content")
+
+
+def thinking_of(events: Sequence[Event]) -> str:
+    """The streamed thoughts of some events, which are no part of their text."""
+    return _streamed(events, "thinking")
+
+
+def _streamed(events: Sequence[Event], name: str) -> str:
     chunks = (event.data for event in events if event.kind == EventKind.STREAMING_CHUNK and isinstance(event.data, Mapping))
-    return "".join(str(data.get("content", "")) for data in chunks)
+    return "".join(str(data.get(name, "")) for data in chunks)
 
 
 def cut_off(run: Run, state: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ class Credential(models.Model):
         help_text="Whose runs may use it, and get it before one of all teams; empty for every run.",
     )
     value = SealedTextField()
+    hosts = models.JSONField(default=list, blank=True, help_text="The hosts that it may be sent to; empty for any.")
     note = models.CharField(max_length=200, blank=True, help_text="What it is for, and where it was issued. No part of the secret.")
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False, help_text="Empty where it came by command."
@@ -51,3 +52,8 @@ class Credential(models.Model):
     def __getstate__(self) -> dict[str, Any]:
         """A pickled row would carry its value into a cache or a queue."""
         raise TypeError("a credential is not pickled")
+
+    @property
+    def bound_to(self) -> str:
+        """Where it may be sent, in words."""
+        return ", ".join(self.hosts) or "any host"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -18,6 +19,7 @@ from django.utils import timezone
 
 from checkpoints import sealing
 from checkpoints.fields import demand
+from runs import hosts
 from runs.credential_models import NAME
 from runs.models import Credential
 from runs.workflows.base import StepFailed
@@ -38,27 +40,46 @@ class CredentialInvalid(Exception):
         self.field = field
 
 
-def put(name: str, value: str, *, team: Group | None = None, note: str | None = None, by: AbstractBaseUser | None = None) -> Credential:
+def put(
+    name: str,
+    value: str,
+    *,
+    team: Group | None = None,
+    note: str | None = None,
+    sent_to: Sequence[str] | None = None,
+    by: AbstractBaseUser | None = None,
+) -> Credential:
     """Keep a secret under a name, over the one that was there; raises CredentialInvalid.
 
     Args:
         value: without the line end that shells and editors add.
         note: None keeps what was there.
+        sent_to: the hosts that it may be sent to, see `hosts.parse`; empty for any, None keeps what was there.
     """
     value = value.rstrip("\r\n")
     _check(name, value, note or "")
-    changes: dict[str, Any] = {"value": value, "rotated_at": timezone.now(), **({} if note is None else {"note": note})}
+    given = {"note": note, "hosts": None if sent_to is None else check_hosts(sent_to)}
+    settled: dict[str, Any] = {field: new for field, new in given.items() if new is not None}
+    changes: dict[str, Any] = {"value": value, "rotated_at": timezone.now(), **settled}
     try:
         with transaction.atomic():
             found = Credential.objects.filter(name=name, team=team).first()
             if found is None:
-                return Credential.objects.create(name=name, team=team, value=value, note=note or "", created_by_id=by.pk if by else None)
+                return Credential.objects.create(name=name, team=team, value=value, created_by_id=by.pk if by else None, **settled)
             for field, new in changes.items():
                 setattr(found, field, new)
             found.save(update_fields=list(changes))
             return found
     except IntegrityError as error:  # credential_once_per_team, credential_once_for_all
         raise CredentialInvalid("name", "Somebody made a credential of this name at the same moment; try again.") from error
+
+
+def check_hosts(sent_to: Sequence[str]) -> list[str]:
+    """The hosts as they are kept; raises CredentialInvalid."""
+    try:
+        return hosts.parse(sent_to)
+    except hosts.HostInvalid as error:
+        raise CredentialInvalid("hosts", str(error)) from None
 
 
 def check_value(value: str) -> None:
@@ -80,11 +101,16 @@ def _check(name: str, value: str, note: str) -> None:
     check_value(value)
 
 
-def resolve(name: str, *, team_id: int | None) -> str:
-    """The secret of that name for a run of this team; raises StepFailed (`credential_missing`, `credential_locked`)."""
+def resolve(name: str, *, team_id: int | None, to: str = "") -> str:
+    """The secret of that name for a run of this team; raises StepFailed (`credential_missing`, `credential_host`, `credential_locked`).
+
+    Args:
+        to: the address that it is going to be sent to; "" where nobody knows, as with a program that gets it.
+    """
     mine = Q(team__isnull=True) if team_id is None else Q(team__isnull=True) | Q(team=team_id)
     row = Credential.objects.filter(mine, name=name).order_by(F("team").asc(nulls_last=True)).first()
     if row is not None:
+        _check_sent_to(row, to)
         _note_use(row)
         return _opened(row)
     value = os.environ.get(name, "").strip() if name in settings.WAYSTATION_CREDENTIALS_FROM_ENV else ""
@@ -95,6 +121,19 @@ def resolve(name: str, *, team_id: int | None) -> str:
             code="credential_missing",
         )
     return value
+
+
+def _check_sent_to(row: Credential, to: str) -> None:
+    """Raise StepFailed where a credential that is bound to hosts would go elsewhere, or anywhere."""
+    if not row.hosts or hosts.covers(row.hosts, to):
+        return
+    bound = f"The credential {row.name!r} may be sent to {', '.join(row.hosts)} only"
+    if to:
+        there = hosts.shown(to) or "this address"
+        words = f"{bound}, not to {there}, so it was not sent. Put the address right, or let an operator add the host."
+    else:
+        words = f"{bound}, and what asks for it here, such as a program, could send it anywhere. Name another one that is bound to no host."
+    raise StepFailed(words, code="credential_host")
 
 
 def _opened(row: Credential) -> str:

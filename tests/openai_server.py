@@ -12,6 +12,8 @@ from typing import Any
 
 LISTENS = 0.02
 """Seconds between two signs of life of an answer that is held."""
+TAGS = ("<think>", "</think>")
+"""Each a token of its own for the models that write them."""
 KEY = "sk-a-key-that-nobody-may-read"
 
 
@@ -28,6 +30,8 @@ class Answer:
     hold: threading.Event | None = None
     """After the first word nothing comes until this is set."""
     tokens: tuple[int, int] = (100, 10)
+    thinking: str = ""
+    """Sent before the text, as `reasoning_content`."""
 
 
 Script = Callable[[list[dict[str, Any]]], Answer]
@@ -128,8 +132,10 @@ def _pieces(answer: Answer) -> Iterator[str]:
         return json.dumps({"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "test", "choices": choices, **more})
 
     yield piece({"role": "assistant", "content": ""})
+    for word in answer.thinking.split():
+        yield piece({"reasoning_content": f"{word} "})
     for word in answer.text.split(" "):
-        yield piece({"content": f"{word} "})
+        yield piece({"content": word if word in TAGS else f"{word} "})
     for place, (tool, arguments) in enumerate(answer.calls):
         written = arguments if isinstance(arguments, str) else json.dumps(arguments)
         head = {"index": place, "id": f"call_{place}", "type": "function", "function": {"name": tool, "arguments": ""}}

@@ -64,6 +64,8 @@ def chat(state: State, context: Context) -> Outcome:
         return Done(update=_loop(context, state, _spoken(context, TRENDS), []))
     if number == 2 and asked:
         return Go(update=_loop(context, state, "I found several articles.", [_call(context, "ask_human", "Yes")]), to=context.step)
+    if number == 1:
+        context.think("Trends of which year? This one.")
     text = _spoken(context, "Let me search for information, " * 12 + "now." if number == 1 else f"Step {number} of the research.")
     if number == 2:
         call = _call(context, "ask_human", "")
@@ -95,6 +97,7 @@ def _call(context: Context, tool: str, result: str) -> dict[str, object]:
 def _loop(context: Context, state: State, text: str, tools: list[dict[str, object]]) -> dict[str, object]:
     about = {"run_id": context.run_id, "loop": context.loop_num, "at": "2026-01-01T00:00:00+00:00"}
     said = {**about, "id": f"msg_{context.key}", "role": "assistant", "content": text, "tools": tools}
+    said |= {"thinking": "Trends of which year? This one."} if context.loop_num == 1 else {}
     if context.loop_num > 1:
         return {"messages": [said]}
     return {"messages": [{**about, "id": f"msg_{context.run_id}", "role": "user", "content": state["input"], "tools": []}, said]}

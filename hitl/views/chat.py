@@ -11,6 +11,7 @@ from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.views import family
 from runs import conversation
 from runs.agents import model
+from runs.agents.requesting import in_words
 from runs.conversation import Message
 from runs.models import QueuedTurn, Run
 from runs.states import COMPLETED, LIVE, PAUSED
@@ -60,12 +61,18 @@ class Bubble:
     def who(self) -> str:
         return self.message.role.capitalize() or "Message"
 
+    @property
+    def left_out(self) -> str:
+        """What the model was not given for it, in words."""
+        return in_words(self.message.left_out)
+
 
 @dataclass(kw_only=True)
 class Stream:
     """What the step at work has said since its last checkpoint."""
 
     text: str = ""
+    thinking: str = ""
     cards: list[Card] = field(default_factory=list)
 
 
@@ -155,7 +162,7 @@ def _stream(events: Sequence[Event]) -> Stream:
         )
         for name, call in calls.items()
     ]
-    return Stream(text=conversation.text_of(events), cards=cards)
+    return Stream(text=conversation.text_of(events), thinking=shortened(conversation.thinking_of(events)), cards=cards)
 
 
 def _model_of(run: Run | None) -> str:

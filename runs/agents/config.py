@@ -2,7 +2,7 @@
 
     {"model": "openai:gpt-5-mini", "base_url": "", "credential": "openai", "instructions": "… {{revision_feedback}} {{state.plan}} …",
      "prompt": "", "tools": ["clock", "ask_human"], "output_schema": {…}, "output_mode": "tool", "max_loops": 15,
-     "limits": {"tokens": 200000, "cost": 0.5, "tool_calls": 40, "seconds": 600}, "approvals": [rules]}
+     "limits": {"tokens": 200000, "cost": 0.5, "tool_calls": 40, "seconds": 600}, "history": {"tokens": 50000}, "approvals": [rules]}
 
 All of it may be left out. Without `model` the server's own is asked (`models.configure`); `scripted` is the offline one.
 """
@@ -29,6 +29,8 @@ PROVIDERS = ("openai", "anthropic")
 ASK_HUMAN = "ask_human"
 """The tool by which a model asks a person: known to the loop, in no registry (HumanFeedbackTool)."""
 MAX_LOOPS = 15
+HISTORY, LEAST_HISTORY = 50_000, 500
+"""Tokens of a request: where neither template nor server say, and the least that may be said."""
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -49,6 +51,11 @@ SCHEMA = {
                 "tool_calls": {"type": "integer", "minimum": 0},
                 "seconds": {"type": "number", "exclusiveMinimum": 0},
             },
+            "additionalProperties": False,
+        },
+        "history": {
+            "type": "object",
+            "properties": {"tokens": {"type": "integer", "minimum": LEAST_HISTORY}},
             "additionalProperties": False,
         },
         "approvals": {"type": "array"},
@@ -90,6 +97,8 @@ class Agent:
     """How the final answer is given: by a call of a tool made of the schema, or as text that the endpoint holds to it."""
     max_loops: int = MAX_LOOPS
     limits: Limits = Limits()
+    history: int | None = None
+    """About how many tokens of a conversation are given to the model, with its instructions and tools (`window`); None for the server's."""
     approvals: Sequence[Rule] = ()
 
     @property
@@ -142,4 +151,5 @@ def read(config: Mapping[str, Any]) -> Agent:
         raise ConfigInvalid({"output_schema": [str(error)]}) from error
     plain = {name: config[name] for name in PLAIN if name in config}
     limits = Limits(**config.get("limits", {}))
-    return Agent(**plain, tools=tuple(config.get("tools", ())), output_schema=wanted, limits=limits, approvals=rules)
+    history = config.get("history", {}).get("tokens")
+    return Agent(**plain, tools=tuple(config.get("tools", ())), output_schema=wanted, limits=limits, history=history, approvals=rules)

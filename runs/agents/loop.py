@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runs.agents import asking, journal, memory, model, templating, tools
+from runs.agents import asking, journal, memory, model, tools
 from runs.agents.approval import Verdict, explain
 from runs.agents.config import ASK_HUMAN, Agent
 from runs.agents.journal import Journal, Ready
 from runs.agents.memory import AgentCheckpointState, Json
+from runs.agents.requesting import Request, in_words
 from runs.workflows import calls as decisions
 from runs.workflows import schemas
 from runs.workflows.base import Call, Commit, Context, Go, Outcome, Report, State, StepFailed, Told
@@ -27,6 +27,8 @@ OUTPUT = "final_answer"
 KEPT = "What was done so far is kept; a retry has the limit anew."
 CODES = {"total_tokens": "limit_tokens", "cost": "limit_cost", "seconds": "limit_seconds"}
 UNITS = {"total_tokens": "tokens", "cost": "USD", "seconds": "seconds of work"}
+OF_THE_REQUEST = ("at", "thinking", "left_out")
+"""What a message for people has from the request that it came of."""
 UNFIT = f"Give your answer by calling `{OUTPUT}` with an object that fits its schema. "
 
 
@@ -74,33 +76,17 @@ class Loop:
         used = {name: recorded[name] for name in memory.NOTHING_USED if name in recorded}
         if self.mind["current_loop"] == 1 + self.mind["loops_before"]:
             self.messages = memory.upserted(self.messages, self._message("user", memory.prompt_of(self.mind), at=recorded["at"]))
-        self.mind = memory.heard(self.mind, recorded["message"], used)
-        self.messages = memory.upserted(self.messages, self._message("assistant", memory.text_of(recorded["message"]), at=recorded["at"]))
+        left_out = recorded.get("left_out", {})
+        self.mind = memory.heard(self.mind, recorded["message"], used, left_out=left_out, room=recorded.get("room", 0))
+        said = self._message("assistant", memory.text_of(recorded["message"]), at=recorded["at"])
+        about = {name: recorded[name] for name in ("thinking", "left_out") if recorded.get(name)}
+        self.messages = memory.upserted(self.messages, {**said, **about})
 
     def _asked(self) -> Json:
-        """Ask the model; what is said comes over `Context.stream`."""
-        began, at = time.monotonic(), dt.datetime.now(dt.UTC).isoformat()
-        endpoint = model.endpoint_of(self.agent.model, self.agent.base_url, self.agent.credential)
-        key = self.context.credential(endpoint.credential) if endpoint.credential else ""
-        asked = model.Asked(
-            messages=self.mind["prompt_messages"],
-            instructions=templating.filled(self.agent.instructions, self.state, self.context),
-            tools=self._offered(),
-            output=self.agent.output_schema if self.agent.output_mode == "native" else {},
-        )
-        listener = model.Listener(say=self.context.stream, check=self.context.check, until=began + _seconds_left(self.agent, self.mind))
-        reply = model.ask(endpoint, asked, listener, key=key)
-        return {
-            "message": memory.recorded(reply, self.context.key),
-            "at": at,
-            "model": reply.model,
-            "requests": 1,
-            "input_tokens": reply.input_tokens,
-            "output_tokens": reply.output_tokens,
-            "cost": reply.cost or 0.0,
-            "unpriced": int(reply.cost is None),
-            "seconds": round(time.monotonic() - began, 3),
-        }
+        left = _seconds_left(self.agent, self.mind)
+        return Request(
+            agent=self.agent, state=self.state, context=self.context, mind=self.mind, tools=self._offered(), seconds=left
+        ).answer()
 
     def _offered(self) -> list[Mapping[str, Any]]:
         """What the model is told of its tools."""
@@ -120,7 +106,9 @@ class Loop:
         words = f"Loop {self.mind['current_loop']}: {tokens:,} tokens" + (
             f", {recorded['cost']:.4f} USD" if recorded["cost"] else ", price unknown" if recorded["unpriced"] else ""
         )
-        more = {"loop_num": self.context.loop_num, "loop": self.mind["current_loop"], "run": run, "thread": thread}
+        left_out = recorded.get("left_out", {})
+        words += f". {in_words(left_out)}" if left_out else ""
+        more = {"left_out": left_out, "loop_num": self.context.loop_num, "loop": self.mind["current_loop"], "run": run, "thread": thread}
         limit = _limits(self.agent)
         spent = _spent(run)
         left = {name: round(max(0, value - spent[name]), 8) for name, value in limit.items()}
@@ -218,9 +206,9 @@ class Loop:
         """Note the loop's results, complete, for whoever goes on with it; and for people, cut."""
         self.mind = {**self.mind, "tool_cache": dict(results)}
         shown = [_shown(call, results.get(call["id"])) for call in wanted]
-        known = next((one for one in self.messages if one["id"] == self._id("assistant")), None)
-        at = known["at"] if known else dt.datetime.now(dt.UTC).isoformat()
-        self.messages = memory.upserted(self.messages, self._message("assistant", said, at=at, tools=shown))
+        known = next((one for one in self.messages if one["id"] == self._id("assistant")), {})
+        message = self._message("assistant", said, at=dt.datetime.now(dt.UTC).isoformat(), tools=shown)
+        self.messages = memory.upserted(self.messages, {**message, **{name: known[name] for name in OF_THE_REQUEST if name in known}})
 
     def _ask(self, question: tuple[Json, dict[str, Any]], said: str) -> Outcome:
         """The model asks a person (S0-30)."""

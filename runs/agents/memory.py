@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
-from runs.agents.model import Reply
+from runs.agents.model import HIDDEN, Reply
 from runs.workflows.base import Context, State, StepFailed
 
 Json = dict[str, Any]
@@ -24,8 +24,6 @@ CUT_OFF = ("_said", "_cut")
 """How ids of messages end that a cancelled run left: see `runs.conversation.cut_off`."""
 INTERRUPTED = "[The person interrupted this answer.]"
 UNMADE = "This call was not made: the run ended before."
-HIDDEN = "[redacted]"
-"""What stands where a value is not kept, since its name is one of a secret."""
 
 
 class Usage(TypedDict):
@@ -63,12 +61,16 @@ class AgentCheckpointState(TypedDict):
     loops_before: int
     """Loops of this turn that were taken in runs which this one takes up: the limit is one of a run."""
     intermediate_steps: dict[str, Json]
-    """Loop → `{"calls": [{"id", "tool", "status"}], "input_tokens", "output_tokens"}`, of this turn."""
+    """Loop → `{"calls": [{"id", "tool", "status"}], "input_tokens", "output_tokens", "left_out"}`, of this turn.
+
+    `left_out`, where it is there, is what the model was not given: `messages`, and `results` of tools that were shortened."""
     tool_cache: dict[str, Json]
     """Call's id → its result, of the loop under way. Those of earlier loops are in the conversation."""
     call_context: CallContext
     history_offset: int
     """Where in `prompt_messages` this turn begins."""
+    room: NotRequired[int]
+    """About how many tokens the endpoint takes, where it refused more in this turn; 0 for what is settled."""
     run_depends: list[str]
     """The runs in which turns of this conversation were taken, oldest first."""
     is_resumed: bool
@@ -145,6 +147,7 @@ def _begin(
         "tool_cache": {},
         "call_context": _call_context(context),
         "history_offset": len(messages),
+        "room": 0,
         "run_depends": _and(before["run_depends"], context.run_id),
         "is_resumed": False,
         "asked": "",
@@ -167,13 +170,18 @@ def prompt_of(mind: AgentCheckpointState) -> str:
     return next((str(part["content"]) for part in reversed(first["parts"]) if part["part_kind"] == "user-prompt"), "")
 
 
-def heard(mind: AgentCheckpointState, message: Json, used: Mapping[str, Any]) -> AgentCheckpointState:
-    """After a model's answer."""
+def heard(
+    mind: AgentCheckpointState, message: Json, used: Mapping[str, Any], *, left_out: Mapping[str, int] | None = None, room: int = 0
+) -> AgentCheckpointState:
+    """After a model's answer. `left_out` and `room`: see AgentCheckpointState."""
     step = {"calls": [], "input_tokens": used.get("input_tokens", 0), "output_tokens": used.get("output_tokens", 0)}
+    if left_out:
+        step["left_out"] = dict(left_out)
     return {
         **mind,
         "prompt_messages": [*mind["prompt_messages"], message],
         "intermediate_steps": {**mind["intermediate_steps"], str(mind["current_loop"]): step},
+        "room": room,
         "usage": plus(mind["usage"], used),
         "thread_usage": plus(mind["thread_usage"], used),
     }

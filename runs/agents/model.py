@@ -19,18 +19,25 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from runs.agents import scripted
-from runs.agents.config import SCRIPTED
+from runs.agents.config import HISTORY, SCRIPTED
 from runs.workflows.base import StepFailed
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as wire
     from pydantic_ai.models import Model, ModelRequestParameters
 
+ANTHROPIC, THINKING = "anthropic", "thinking"
+ADDRESSES = {"openai": "https://api.openai.com/v1", ANTHROPIC: "https://api.anthropic.com"}
+"""Provider → its own endpoint. Always named: else its library takes one from the environment."""
+HIDDEN = "[redacted]"
+"""What stands where a value is not kept, since it is a secret or named like one."""
 POLL = 0.1
 """Seconds between two looks whether the run is still wanted, while nothing comes."""
 CONNECT_SECONDS = 10.0
 WORTH_RETRYING = ("model_busy", "model_unavailable", "model_unreachable", "model_cut", "model_silent", "model_odd")
 """Codes of failures that another try may mend; the others need a person."""
+TOO_LONG = "context_overflow"
+"""Code of a refusal because of the conversation's length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +50,15 @@ class Endpoint:
     """ "" is the provider's own."""
     credential: str = ""
     """Name of the key; "" for none."""
+
+    @property
+    def provider(self) -> str:
+        return self.model.partition(":")[0]
+
+    @property
+    def address(self) -> str:
+        """Where requests, and the key with them, are sent."""
+        return self.base_url or ADDRESSES.get(self.provider, "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +78,8 @@ class Server:
     """By `provider:name`; others are priced by genai-prices, which comes with pydantic-ai."""
     silence: float = 60.0
     """Seconds that an endpoint may be silent in the middle of an answer."""
+    history: int = HISTORY
+    """About how many tokens of a conversation are given to a model whose template does not say."""
 
 
 _server = Server()
@@ -75,6 +93,10 @@ def configure(server: Server) -> None:
 
 def default() -> Endpoint:
     return _server.default
+
+
+def history() -> int:
+    return _server.history
 
 
 def endpoint_of(model: str, base_url: str, credential: str) -> Endpoint:
@@ -105,6 +127,15 @@ class Reply:
     output_tokens: int
     cost: float | None
     """US dollars; None where nobody knows the price."""
+    thinking: str = ""
+    """What the model thought aloud before it answered. In `message` only where its provider wants that back."""
+
+
+@dataclass(frozen=True)
+class Thought:
+    """A piece of what a model thinks aloud."""
+
+    text: str
 
 
 @dataclass
@@ -115,13 +146,19 @@ class Listener:
     """Called with each piece of text, in the caller's thread."""
     check: Callable[[], None]
     """Raises where the answer is not wanted any more."""
+    think: Callable[[str], None] = lambda text: None
+    """As `say`, for pieces of thoughts."""
     until: float = float("inf")
     """On the monotonic clock: when the turn's time is up."""
 
 
+Piece = str | Thought | Reply | Exception
+"""What comes of a request: text, thoughts, and at the end the reply or what went wrong."""
+
+
 def ask(endpoint: Endpoint, asked: Asked, listener: Listener, *, key: str = "") -> Reply:
     """The model's answer. Raises StepFailed with a code of `_failure`, and what the listener's `check` raises."""
-    pieces: queue.Queue[str | Reply | Exception] = queue.Queue()
+    pieces: queue.Queue[Piece] = queue.Queue()
     request = _Request(endpoint, asked, key, pieces.put)
     thread = threading.Thread(target=request.run, name="model request", daemon=True)
     thread.start()
@@ -132,13 +169,16 @@ def ask(endpoint: Endpoint, asked: Asked, listener: Listener, *, key: str = "") 
                 return got
             if isinstance(got, Exception):
                 raise _failure(got, endpoint) from got
-            listener.say(got)
+            if isinstance(got, Thought):
+                listener.think(got.text)
+            else:
+                listener.say(got)
     finally:
         request.cancel()
         thread.join(CONNECT_SECONDS)
 
 
-def _next(pieces: queue.Queue[str | Reply | Exception], listener: Listener) -> str | Reply | Exception:
+def _next(pieces: queue.Queue[Piece], listener: Listener) -> Piece:
     while True:
         listener.check()
         if time.monotonic() > listener.until:
@@ -150,9 +190,9 @@ def _next(pieces: queue.Queue[str | Reply | Exception], listener: Listener) -> s
 
 
 class _Request:
-    """One request, in a thread and an event loop of its own. `put` takes pieces of text, and at the end the reply or what went wrong."""
+    """One request, in a thread and an event loop of its own. `put` takes what comes of it."""
 
-    def __init__(self, endpoint: Endpoint, asked: Asked, key: str, put: Callable[[str | Reply | Exception], None]) -> None:
+    def __init__(self, endpoint: Endpoint, asked: Asked, key: str, put: Callable[[Piece], None]) -> None:
         self._endpoint, self._asked, self._key, self._put = endpoint, asked, key, put
         self._cancelled = threading.Event()
         self._stop: Callable[[], object] = lambda: None
@@ -191,7 +231,8 @@ class _Request:
         from pydantic_ai import messages as wire
         from pydantic_ai.direct import model_request_stream
 
-        history = wire.ModelMessagesTypeAdapter.validate_python([_plain(one) for one in self._asked.messages])
+        told = [_without_thoughts(_plain(one), self._endpoint) for one in self._asked.messages]
+        history = wire.ModelMessagesTypeAdapter.validate_python(told)
         last = history[-1]
         if self._asked.instructions and isinstance(last, wire.ModelRequest):
             history[-1] = replace(last, instructions=self._asked.instructions)
@@ -201,8 +242,8 @@ class _Request:
             model_request_stream(model, history, model_request_parameters=asked) as stream,
         ):
             async for event in stream:
-                if text := _text_of(event):
-                    self._put(text)
+                if (piece := _piece_of(event)) is not None:
+                    self._put(piece)
             response = stream.get()
         return _reply(self._endpoint, response)
 
@@ -229,14 +270,30 @@ def _parameters(asked: Asked) -> ModelRequestParameters:
     return ModelRequestParameters(function_tools=known, output_mode="native", output_object=wanted)
 
 
-def _text_of(event: Any) -> str:
-    """The text that a piece of the stream adds; "" for pieces of calls and thoughts."""
+def _piece_of(event: Any) -> str | Thought | None:
+    """The text or the thought that a piece of the stream adds; None for pieces of calls, and for nothing."""
     from pydantic_ai import messages as wire
 
     match event:
         case wire.PartStartEvent(part=wire.TextPart(content=text)) | wire.PartDeltaEvent(delta=wire.TextPartDelta(content_delta=text)):
-            return text
-    return ""
+            return text or None
+        case (
+            wire.PartStartEvent(part=wire.ThinkingPart(content=text))
+            | wire.PartDeltaEvent(delta=wire.ThinkingPartDelta(content_delta=text))
+        ):
+            return Thought(text) if text else None
+    return None
+
+
+def _without_thoughts(message: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:
+    """A message without the thoughts that its endpoint does not want back."""
+    return {**message, "parts": [part for part in message["parts"] if part["part_kind"] != THINKING or _is_wanted(part, endpoint)]}
+
+
+def _is_wanted(thought: Mapping[str, Any], endpoint: Endpoint) -> bool:
+    """Anthropic wants its own back as it signed them; those that speak OpenAI's chat completions want none, and some refuse them."""
+    signed = thought.get("provider_name") == endpoint.provider == ANTHROPIC and bool(thought.get("signature"))
+    return signed and HIDDEN not in str(thought.get("content"))
 
 
 @asynccontextmanager
@@ -249,10 +306,10 @@ async def _model(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
         return
     import httpx2
 
-    provider, _, name = endpoint.model.partition(":")
+    name = endpoint.model.partition(":")[2]
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=_server.silence)
     async with httpx2.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False, verify=_trusted()) as client:
-        yield _anthropic(endpoint, name, key, client) if provider == "anthropic" else _openai(endpoint, name, key, client)
+        yield _anthropic(endpoint, name, key, client) if endpoint.provider == ANTHROPIC else _openai(endpoint, name, key, client)
 
 
 @cache
@@ -267,7 +324,7 @@ def _openai(endpoint: Endpoint, name: str, key: str, client: Any) -> Model:
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-    asked = AsyncOpenAI(api_key=key or "none", base_url=endpoint.base_url or None, http_client=client, max_retries=0)
+    asked = AsyncOpenAI(api_key=key or "none", base_url=endpoint.address, http_client=client, max_retries=0)
     if endpoint.base_url:
         return OpenAIChatModel(name, provider=OpenAICompatibleProvider("endpoint", openai_client=asked, profile=_FINISHED))
     return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=asked), profile=_FINISHED)
@@ -282,7 +339,7 @@ def _anthropic(endpoint: Endpoint, name: str, key: str, client: Any) -> Model:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
-    asked = AsyncAnthropic(api_key=key or "none", base_url=endpoint.base_url or None, http_client=client, max_retries=0)
+    asked = AsyncAnthropic(api_key=key or "none", base_url=endpoint.address, http_client=client, max_retries=0)
     return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=asked))
 
 
@@ -307,9 +364,11 @@ def _reply(endpoint: Endpoint, response: wire.ModelResponse) -> Reply:
 
     [message] = wire.ModelMessagesTypeAdapter.dump_python([response], mode="json", exclude_none=True)
     message.pop("usage", None)  # kept apart, as sums
+    thoughts = [str(part.get("content", "")) for part in message["parts"] if part["part_kind"] == THINKING]
     usage = response.usage
     return Reply(
-        message=message,
+        message=_without_thoughts(message, endpoint),
+        thinking="\n\n".join(filter(None, thoughts)),
         model=endpoint.model,
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
@@ -348,13 +407,13 @@ def _failure(error: Exception, endpoint: Endpoint) -> StepFailed:
         case kinds.ModelRateLimitError():
             return StepFailed(f"{who} takes no more requests at the moment.", code="model_busy", after=after)
         case kinds.ModelContextWindowExceededError():
-            return StepFailed(f"{who}: {_TOO_LONG}", code="context_overflow")
+            return StepFailed(f"{who}: the conversation is longer than it takes.", code=TOO_LONG)
         case kinds.ModelTimeoutError():
             return StepFailed(f"{who} was silent for longer than {_server.silence:g} s.", code="model_silent")
         case kinds.ModelAPIError() if status in {408, 409, 425} or status >= 500:
             return StepFailed(f"{who} is away (HTTP {status}).", code="model_unavailable", after=after)
         case kinds.ModelAPIError() if 400 <= status < 500 and _speaks_of_length(error):
-            return StepFailed(f"{who}: {_TOO_LONG}", code="context_overflow")
+            return StepFailed(f"{who}: the conversation is longer than it takes.", code=TOO_LONG)
         case kinds.ModelAPIError() if 400 <= status < 500:
             return StepFailed(f"{who} refused the request (HTTP {status}): {_words(error)}", code="model_refused")
         case kinds.ModelConnectionError():
@@ -367,9 +426,6 @@ def _failure(error: Exception, endpoint: Endpoint) -> StepFailed:
     if kind in {"httpx2", "httpx", "httpcore", "httpcore2", "openai", "anthropic", "json", "pydantic_core"}:
         return StepFailed(f"{who} stopped in the middle of its answer ({type(error).__name__}).", code="model_cut")
     raise error  # a mistake of ours: the engine tells of it
-
-
-_TOO_LONG = "the conversation is longer than it takes. Begin a new thread, or go on from an earlier checkpoint."
 
 
 def _speaks_of_length(error: Any) -> bool:

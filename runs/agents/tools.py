@@ -62,9 +62,9 @@ class ToolUse:
         """The same at every attempt of this call."""
         return f"{self.context.key}/{self.call_id}"
 
-    def credential(self, name: str) -> str:
-        """See `Context.credential`."""
-        return self.context.credential(name)
+    def credential(self, name: str, *, to: str = "") -> str:
+        """See `runs.workflows.base.GiveCredential`."""
+        return self.context.credential(name, to=to)
 
 
 Function = Callable[[Mapping[str, Any], ToolUse], Any]

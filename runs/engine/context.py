@@ -20,8 +20,9 @@ from checkpoints import codec, ids, log, redaction, store
 from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, EventKind, Memo
 from runs import credentials, workspaces
-from runs.engine import approvals, artifacts, delivering, stopping, streaming
-from runs.engine.scrubbing import Said, Scrub
+from runs.engine import approvals, artifacts, delivering, stopping
+from runs.engine.scrubbing import Scrub
+from runs.engine.speaking import Speech
 from runs.models import Repository, Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
 from runs.workflows.base import Context, Order, StepFailed, Stopped, Told
@@ -180,6 +181,10 @@ class Held:
         """A piece of what a step says, in its own small commit. Raises Stopped where the run is not ours."""
         self._commit_event(EventKind.STREAMING_CHUNK, {"content": text, "step": step, "loop_num": loop})  # its writer keeps its connection
 
+    def write_thought(self, text: str, *, step: str, loop: int) -> None:
+        """The same of what it thinks aloud: without content, so that who knows of no thoughts takes them for no words."""
+        self._commit_event(EventKind.STREAMING_CHUNK, {"content": "", "thinking": text, "step": step, "loop_num": loop})
+
     def write_event(self, kind: EventKind, data: Mapping[str, Any]) -> None:
         """An event in its own small commit. Raises Stopped where the run is not ours."""
         with self._own_connection():
@@ -198,10 +203,10 @@ class Held:
         """See `Context.keep`. Raises Stopped where the run is not ours."""
         artifacts.keep(self.run, name, self.scrub(text), step=step, loop=loop, require=self._require)
 
-    def credential(self, name: str) -> str:
-        """See `Context.credential`."""
+    def credential(self, name: str, *, to: str = "") -> str:
+        """See `runs.workflows.base.GiveCredential`."""
         with self._own_connection():
-            secret = credentials.resolve(name, team_id=self.run.thread.team_id)
+            secret = credentials.resolve(name, team_id=self.run.thread.team_id, to=to)
         self.scrub.learn(secret)
         return secret
 
@@ -225,18 +230,14 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
     """The context of the step that `held` is at. Its workspace is given back at the end, so that the next step may have it."""
     order = held.told
     number = loop_num(held.head, step["name"])
-    chunks = streaming.Chunks(partial(held.write_chunk, step=step["name"], loop=number))
-    said = Said(held.scrub, chunks.add)
-
-    def flush() -> None:
-        said.flush()
-        chunks.flush()
+    at: dict[str, Any] = {"step": step["name"], "loop": number}
+    speech = Speech(held.scrub, say=partial(held.write_chunk, **at), think=partial(held.write_thought, **at))
 
     def emit(kind: str, data: Mapping[str, Any]) -> None:
-        flush()
+        speech.flush()
         held.write_event(EventKind(kind), data)
 
-    with _workspace(held, order) as workspace, closing(chunks), closing(said):
+    with _workspace(held, order) as workspace, closing(speech):
         yield Context(
             run_id=held.run.shown_id,
             step=step["name"],
@@ -246,10 +247,11 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             sub_steps=[one["name"] for one in step.get("sub_steps", [])],
             order=order,
             log=held.write_log,
-            stream=said.add,
+            stream=speech.say,
+            think=speech.think,
             emit=emit,
-            keep=partial(held.keep, step=step["name"], loop=number),
-            once=partial(held.once, flush=flush),
+            keep=partial(held.keep, **at),
+            once=partial(held.once, flush=speech.flush),
             recorded=held.recorded,
             check=held.check,
             workspace=workspace,

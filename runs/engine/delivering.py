@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from django.conf import settings
 
 from runs.forges.places import TITLES, BadForge, Place, checked_project, checked_url, project_of
 from runs.forges.proposing import propose
 from runs.models import Repository, WorkOrder, read_delivery, within
-from runs.steps.access import Access
-from runs.workflows.base import Delivery, Proposal, PullRequest, StepFailed
-
-Credential = Callable[[str], str]
-"""Gives a secret by its name; raises StepFailed."""
+from runs.steps.access import Access, asks_for_token
+from runs.workflows.base import Delivery, GiveCredential, Proposal, PullRequest, StepFailed
 
 
 def delivery_of(order: WorkOrder) -> Delivery:
@@ -26,14 +21,14 @@ def page_of(order: WorkOrder) -> str:
     return f"{settings.WAYSTATION_URL}/work-orders/{order.shown_id}/"
 
 
-def access_to(repository: Repository | None, credential: Credential) -> Access | None:
-    """What the origin is told who asks; None where operators named no credential."""
-    if repository is None or not repository.credential:
+def access_to(repository: Repository | None, credential: GiveCredential) -> Access | None:
+    """What the origin is told who asks; None where operators named no credential, or the origin is one that takes none."""
+    if repository is None or not repository.credential or not asks_for_token(repository.url):
         return None
-    return Access(token=credential(repository.credential))
+    return Access(token=credential(repository.credential, to=repository.url))
 
 
-def propose_at(repository: Repository | None, credential: Credential, wanted: Proposal) -> PullRequest:
+def propose_at(repository: Repository | None, credential: GiveCredential, wanted: Proposal) -> PullRequest:
     """See `runs.workflows.base.Context.propose`."""
     if repository is None or not repository.forge:
         raise StepFailed("No forge is set for this repository, so no pull request was opened.", code="no_forge")
@@ -46,7 +41,7 @@ def propose_at(repository: Repository | None, credential: Credential, wanted: Pr
     return propose(_place(repository, credential), wanted)
 
 
-def _place(repository: Repository, credential: Credential) -> Place:
+def _place(repository: Repository, credential: GiveCredential) -> Place:
     try:
         url = checked_url(repository.forge, repository.forge_url, allowed=settings.WAYSTATION_FORGES)
         project = repository.forge_project or project_of(repository.url, kind=repository.forge, forge_url=url)
@@ -58,6 +53,6 @@ def _place(repository: Repository, credential: Credential) -> Place:
         kind=repository.forge,
         url=url,
         project=project,
-        token=credential(repository.credential),
+        token=credential(repository.credential, to=url),
         seconds=settings.WAYSTATION_FORGE_SECONDS,
     )

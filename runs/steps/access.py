@@ -28,14 +28,19 @@ class Access:
     user: str = USER
 
 
+def asks_for_token(url: str) -> bool:
+    """Whether an origin is reached by HTTP: others know who asks by a key of the host's, or need not."""
+    return urlsplit(url).scheme in {"http", "https"}
+
+
 def environment(access: Access, url: str, *, askpass: Path) -> dict[str, str]:
     """What git's environment holds besides, for a command that speaks to `url`: nothing unless that is HTTP.
 
     `askpass` is where ASKPASS is, to be executed. It answers for the origin of `url` alone.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"}:
+    if not asks_for_token(url):
         return {}
+    parts = urlsplit(url)
     return {
         "GIT_ASKPASS": str(askpass),
         "WAYSTATION_ORIGIN": f"{parts.scheme}://{parts.netloc}",

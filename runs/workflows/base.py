@@ -283,7 +283,17 @@ def _no_forge(wanted: Proposal) -> PullRequest:
     raise StepFailed("No forge is set for this repository, so no pull request was opened.", code="no_forge")
 
 
-def _no_credential(name: str) -> str:
+class GiveCredential(Protocol):
+    """A secret by the name that operators gave it, to be used and not kept; `to` is the address that it is going to be sent to.
+
+    Whatever the step writes from then on has a marker in its place. Without `to`, as for a program, there is none that is bound to hosts.
+    Raises StepFailed (`credential_missing`, `credential_host`, `credential_locked`).
+    """
+
+    def __call__(self, name: str, *, to: str = "") -> str: ...
+
+
+def _no_credential(name: str, *, to: str = "") -> str:
     """For steps called outside the engine."""
     raise StepFailed(f"There is no credential {name!r} here.", code="credential_missing")
 
@@ -400,6 +410,8 @@ class Context:
     """Those of these keys that `once` has recorded for this execution, each with its result."""
     stream: Callable[[str], None] = lambda text: None
     """Say something while the step works, token by token: seen live, gathered for up to 50 ms, kept with the log, in no checkpoint."""
+    think: Callable[[str], None] = lambda text: None
+    """The same for what is thought aloud and is no part of what is said."""
     keep: Callable[[str, str], None] = lambda name, text: None
     """`keep("prompt", text)`: kept with the run as an artifact, for people to read; cut where it is too long. In a commit of its own."""
     emit: Callable[[Literal["tool_call_started", "tool_call_completed", "log"], Mapping[str, Any]], None] = lambda kind, data: None
@@ -421,11 +433,8 @@ class Context:
 
     Raises StepFailed: `no_forge`, `forge_refused`, `forge_away` and `forge_limit`, where trying again later may help."""
 
-    credential: Callable[[str], str] = field(default=_no_credential, repr=False)
-    """`credential("forge")`: a secret by the name that operators gave it, to be used and not kept. Whatever the step writes from then on
-    has a marker in its place, to the letter only: an encoded one is not found.
-
-    Raises StepFailed (`credential_missing`, `credential_locked`)."""
+    credential: GiveCredential = field(default=_no_credential, repr=False)
+    """`credential("forge", to=url)`."""
 
     reach: Sequence[str] = ()
     """Hosts and networks that operators let tools read from though they are not public: see `runs.addresses`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from runs import encodings
 from runs.workflows.base import Context, StepFailed, Workspace
 from runs.workflows.tidy_report import Numbers, cut_patch, read_numstat
 from runs.workflows.tidy_tools import changed_paths, showable
@@ -42,10 +43,15 @@ def commit(context: Context, start: str, *, subject: str, secrets: Sequence[str]
     left_out = [path for path in changed if path.endswith("/")]
     words = " ".join(showable(subject).split())[:72] or "Work"
     workspace.commit(f"{words}\n\nMade for the work order {context.order.id}, step {context.step}.\n", sorted(set(changed) - set(left_out)))
-    if any(secret in workspace.git("log", "-p", *PLAINLY, "--text", f"{start}..HEAD") for secret in secrets):
+    if secrets and _holds(workspace.git("log", "-p", *PLAINLY, "--text", f"{start}..HEAD"), secrets):
         words = "The agent wrote a credential that it was given into the repository, so its changes were not kept."
         raise StepFailed(words, code="secret_in_change")
     return since_base(context, start, left_out=left_out)
+
+
+def _holds(text: str, secrets: Sequence[str]) -> bool:
+    """Whether one of the secrets stands in a text, also encoded."""
+    return any(form.text in text for secret in secrets for form in encodings.forms(secret))
 
 
 def since_base(context: Context, start: str, *, left_out: Sequence[str] = ()) -> Changes:

@@ -42,10 +42,20 @@ export function shown(root) {
 function apply({ event, data, seq }) {
   if (seq <= Number(box.dataset.upTo)) return;
   const follows = isNearEnd();
-  if (event === "streaming_chunk") box.querySelector("[data-text]").append(data.content ?? "");
+  if (event === "streaming_chunk") {
+    box.querySelector("[data-text]").append(data.content ?? "");
+    if (data.thinking) think(data.thinking);
+  }
   else fill(cardOf(data), event, data);
   box.hidden = false;
   if (follows) box.scrollIntoView({ block: "end" });
+}
+
+/** What a model thinks aloud stands apart from what it says, closed until somebody opens it. */
+function think(words) {
+  const thinking = box.querySelector("[data-thinking]");
+  thinking.querySelector("[data-thoughts]").append(words);
+  thinking.hidden = false;
 }
 
 const isNearEnd = () => !box.hidden && Math.abs(box.getBoundingClientRect().bottom - window.innerHeight) < NEAR;

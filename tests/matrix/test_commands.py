@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 OURS = {"checkpoints", "runs", "hitl"}
 MACHINE = {
-    "anchor_ledger", "check_inflight", "credential list", "credential remove", "credential set", "drop_stray_bodies",
+    "anchor_ledger", "check_inflight", "credential bind", "credential list", "credential remove", "credential set", "drop_stray_bodies",
     "erase_thread", "export_ledger", "export_thread",
     "invariants", "load_templates", "prune", "rotate_keys", "sample_invoices", "sample_repository", "send_test",
     "standalone", "verify_checkpoints", "verify_ledger",

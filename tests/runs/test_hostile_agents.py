@@ -44,7 +44,7 @@ class Told(Desk):
                     stream=self.said.append,
                     keep=self.kept.__setitem__,
                     emit=lambda kind, data: self.events.append((kind, data)),
-                    credential=lambda name: self.key,
+                    credential=lambda name, to="": self.key,
                 ),
             )
 
