@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0016_outside"),
+        ("runs", "0019_artifacts_kept"),
     ]
 
     operations = [
