@@ -31,6 +31,8 @@ from runs import threads
 from tests.stack import ROOT, Stack
 
 EVENTS, EVERY = 20, 0.4  # one after the other, so that no wait holds that of the event before
+OF_EACH = 2
+"""Events of each of many threads: every one is a commit of its own."""
 REDIS_BAR, KIB_BAR, CONNECTIONS_BAR = 7.0, 50.0, 10
 PATHS = {"ws": "/ws/threads/{}/stream", "sse": "/api/v1/threads/{}/stream", "redis": "{}"}
 
@@ -58,14 +60,14 @@ class Way(NamedTuple):
 
 
 def _case(way: Way, watched: list[Thread], token: str, *, floor: float | None, bar: float | None, what: str) -> Iterator[dict[str, Any]]:
-    kind = way.kind
+    kind, events = way.kind, EVENTS if len(set(watched)) == 1 else OF_EACH
     name = f"{len(watched)} {kind} {what}, {way.server}"
     with _server(way.server) as stack:
         before = _resident(stack)
         paths = [PATHS[kind].format(thread.shown_id) for thread in watched]
-        with _watchers({"kind": kind, "port": stack.port, "token": token, "paths": paths, "events": EVENTS}) as clients:
+        with _watchers({"kind": kind, "port": stack.port, "token": token, "paths": paths, "events": events}) as clients:
             kib = (_resident(stack) - before) / len(watched) / 1024
-            for _ in range(EVENTS):
+            for _ in range(events):
                 for thread in set(watched):
                     _write(thread)
                 time.sleep(EVERY)

@@ -114,7 +114,7 @@ async def main() -> None:
         task.cancel()
 
 
-async def until(true: Any, tasks: list[asyncio.Task[None]], seconds: float = 120) -> None:
+async def until(true: Any, tasks: list[asyncio.Task[None]], seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while not true() and time.monotonic() < end:
         for task in tasks:
