@@ -85,7 +85,8 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> Iterator
         connection.settings_dict["TEST"]["TEMPLATE"] = prepared.postgresql_tables()
         yield
     else:
-        name = connection.creation._get_test_db_name()  # in memory, and there as long as somebody has it open
+        creation: Any = connection.creation  # its stubs do not know this
+        name = creation._get_test_db_name()  # in memory, and there as long as somebody has it open
         with closing(sqlite3.connect(prepared.sqlite_tables())) as made, closing(sqlite3.connect(name, uri=True)) as mine:
             made.backup(mine)
             yield
