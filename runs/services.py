@@ -88,8 +88,18 @@ def submit(
     values, brought = _take_in(recipe, values)
     source = _check_repository(recipe, repository_url)
     stops = {"interrupt_before": list(interrupt_before), "interrupt_after": list(interrupt_after)}
-    words = {"title": title.strip(), "request": request, "again_of": again_of}
-    return _create(recipe, by=by, input=values, source=source, team=team, stops=stops, brought=brought, **words)
+    return _create(
+        recipe,
+        by=by,
+        title=title.strip(),
+        request=request,
+        input=values,
+        source=source,
+        team=team,
+        stops=stops,
+        brought=brought,
+        again_of=again_of,
+    )
 
 
 def check_words(title: str, request: str) -> None:
