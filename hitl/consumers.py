@@ -20,12 +20,14 @@ from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.contrib.auth.models import User
 
+from checkpoints import ids
 from hitl import following
 from hitl.authentication import SUBPROTOCOL, Caller, caller_of
 from hitl.backpressure import Gone
 from hitl.following import Subject
 from hitl.hub import cursor, hub, in_database_thread
 from hitl.saying import Place, ProblemOf, answer
+from runs.models import Pause
 
 logger = logging.getLogger(__name__)
 
@@ -209,17 +211,18 @@ class RunConsumer(SubjectConsumer):
 
 
 class InboxConsumer(LiveConsumer):
-    """Sends how many questions wait for this person, now and whenever other ones do."""
+    """Sends how many questions wait for this person and which went, now and whenever other ones wait."""
 
-    user: User
+    user_id: int
 
     def enter(self, caller: Caller) -> None:
-        self.user = caller.user
+        self.user_id = caller.user.pk
 
     async def pump(self) -> None:
-        async with aclosing(hub().waiting(self.user)) as counts:  # type: ignore[type-var]  # as above
-            async for count in counts:
-                await self.send(text_data=json.dumps({"type": "inbox", "waiting": count}))
+        async with aclosing(hub().waiting(self.user_id)) as told:  # type: ignore[type-var]  # as above
+            async for news in told:
+                gone = [ids.show(Pause.PREFIX, pk) for pk in news.gone]
+                await self.send(text_data=json.dumps({"type": "inbox", "waiting": news.count, "gone": gone}))
 
 
 class NoSuchSocket(AsyncWebsocketConsumer):

@@ -20,14 +20,13 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
-from django.contrib.auth.models import User
 from django.db import close_old_connections
 
 from checkpoints import live, log
 from checkpoints.log import Envelope
 from checkpoints.models import Thread
 from hitl.bell import Bell
-from hitl.waiting import Inbox
+from hitl.waiting import Inbox, News
 
 logger = logging.getLogger(__name__)
 
@@ -289,15 +288,15 @@ class Hub:
                 self._topics.pop(thread_id, None)
                 self._left(live.group(thread_id))
 
-    async def waiting(self, user: User) -> AsyncIterator[int]:
-        """How many questions wait for a person: now, and whenever other ones do."""
+    async def waiting(self, user_id: int) -> AsyncIterator[News]:
+        """How many questions wait for a person and which of them went: now, and whenever other ones wait."""
         self._inbox.watchers += 1
         self._wake()
         try:
             if self._inbox.watchers == 1:
                 await self._join(live.INBOX)
-            async for count in self._inbox.counts(user):
-                yield count
+            async for news in self._inbox.news(user_id):
+                yield news
         finally:
             self._inbox.watchers -= 1
             if self._inbox.watchers == 0:

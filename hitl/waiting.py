@@ -1,5 +1,8 @@
-"""How many questions wait for whom, for all open inboxes of a process: one look at what changed, whatever their number, and then one
+"""Which questions wait for whom, for all open inboxes of a process: one look at what changed, whatever their number, and then one
 count per person, however many tabs.
+
+A socket is told ids of questions that waited for its own person when it was told before, and no others: what went is the difference
+of two lists that the badge's own query gave for that person, whose rights are read anew each time.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from django.contrib.auth.models import User
 from django.utils import timezone
@@ -26,6 +29,8 @@ COUNTS_PER_SECOND = 200
 """What all inboxes of a process together may ask of the database; more of them are told a little later."""
 OLD = 30.0
 """Seconds after which is counted though no question changed: one that was hidden comes back, somebody stands in for another."""
+SHOWN = 100
+"""Questions that an inbox shows, the oldest ones, and as many can be named as gone."""
 BACK = dt.timedelta(minutes=1)
 """How far a look goes back. Far longer than a transaction and hosts' clocks differ: commits are not in the order of their times."""
 LOOKED_AT = 1000
@@ -33,14 +38,43 @@ LOOKED_AT = 1000
 
 Changes: TypeAlias = frozenset[tuple[uuid.UUID, dt.datetime]]
 """Questions, with when they changed."""
-Signature = tuple[int, uuid.UUID | None]
-"""How many, and the newest: one answered and another one asked is a change too."""
 
 
-def signature(user: User) -> Signature:
-    """The badge's own queryset (F9)."""
+class Waiting(NamedTuple):
+    """What waits for a person: one answered and another one asked is a change too."""
+
+    count: int
+    newest: uuid.UUID | None
+    oldest: tuple[uuid.UUID, ...]
+    """The SHOWN oldest, in order."""
+
+    def gone_since(self, before: Waiting) -> list[uuid.UUID]:
+        """Of the oldest at that time those that wait no longer. One that older ones pushed out of these may still wait: it is left out."""
+        still, last = set(self.oldest), self.oldest[-1] if self.count > len(self.oldest) else None
+        return [pk for pk in before.oldest if pk not in still and (last is None or pk < last)]
+
+
+NOTHING = Waiting(0, None, ())
+
+
+class News(NamedTuple):
+    """What an inbox is told: how many questions wait now, and which of those that did wait no longer, at most SHOWN."""
+
+    count: int
+    gone: list[uuid.UUID]
+
+
+def waiting_now(user_id: int) -> Waiting:
+    """By the badge's own queryset (F9). The person is read anew: a socket stays open longer than somebody stays a superuser."""
+    user = User.objects.filter(pk=user_id, is_active=True).first()
+    if user is None:
+        return NOTHING
     mine = postponing.inbox(user)
-    return mine.count(), mine.order_by("-pk").values_list("pk", flat=True).first()
+    oldest = tuple(mine.order_by("pk").values_list("pk", flat=True)[: SHOWN + 1])
+    if len(oldest) <= SHOWN:
+        return Waiting(len(oldest), oldest[-1] if oldest else None, oldest)
+    newest = mine.order_by("-pk").values_list("pk", flat=True).first()
+    return Waiting(max(mine.count(), len(oldest)), newest, oldest[:SHOWN])
 
 
 def changes_of_late() -> Changes:
@@ -53,7 +87,7 @@ class Inbox:
 
     def __init__(self, in_database_thread: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         self.watchers = 0
-        self._read = in_database_thread(signature)
+        self._read = in_database_thread(waiting_now)
         self._changes_of_late = in_database_thread(changes_of_late)
         self._seen: Changes = frozenset()
         self._looking: asyncio.Task[None] | None = None
@@ -61,7 +95,7 @@ class Inbox:
         self._changes = 0
         self._changed = asyncio.Event()
         self._changed_at = time.monotonic()
-        self._counts: dict[Any, tuple[int, asyncio.Future[Signature]]] = {}
+        self._counts: dict[int, tuple[int, asyncio.Future[Waiting]]] = {}
 
     def look(self) -> None:
         """Count again if questions changed: a hint says so, or some may have been lost. All who wish so meanwhile share the next look."""
@@ -100,31 +134,33 @@ class Inbox:
         if time.monotonic() - self._changed_at > OLD:
             self.stir()
 
-    async def counts(self, user: User) -> AsyncIterator[int]:
-        told: Signature | None = None
+    async def news(self, user_id: int) -> AsyncIterator[News]:
+        """For one socket: what waits now, which names nothing as gone, and then each change."""
+        told: Waiting | None = None
         while True:
             changes, changed = self._changes, self._changed
-            found = await self._count(user, changes)
+            found = await self._count(user_id, changes)
             if found is not None and found != told:
+                gone = found.gone_since(told) if told is not None else []
                 told = found
-                yield found[0]
+                yield News(found.count, gone)
             await asyncio.sleep(max(QUIET, self.watchers / COUNTS_PER_SECOND))
             if self._changes == changes:
                 await changed.wait()
 
-    async def _count(self, user: User, changes: int) -> Signature | None:
+    async def _count(self, user_id: int, changes: int) -> Waiting | None:
         """Shared by all tabs of a person; None where the database cannot be asked just now."""
-        at, reading = self._counts.get(user.pk, (-1, None))
+        at, reading = self._counts.get(user_id, (-1, None))
         if reading is None or at != changes:
-            reading = asyncio.ensure_future(self._read(user))
-            self._counts[user.pk] = (changes, reading)
-            reading.add_done_callback(lambda _: self._forget(user.pk, changes))
+            reading = asyncio.ensure_future(self._read(user_id))
+            self._counts[user_id] = (changes, reading)
+            reading.add_done_callback(lambda _: self._forget(user_id, changes))
         try:
             return await asyncio.shield(reading)
         except Exception:  # noqa: BLE001  # databases raise their clients' own errors; the next look counts again
             self._seen = frozenset()
             return None
 
-    def _forget(self, key: Any, changes: int) -> None:
-        if self._counts.get(key, (-1, None))[0] == changes:
-            del self._counts[key]
+    def _forget(self, user_id: int, changes: int) -> None:
+        if self._counts.get(user_id, (-1, None))[0] == changes:
+            del self._counts[user_id]

@@ -15,10 +15,10 @@ from checkpoints.models import Thread
 from hitl import policy, postponing
 from hitl.models import Decision
 from hitl.views.common import person
+from hitl.waiting import SHOWN
 from runs.models import Pause
 from runs.states import PauseKind, PauseStatus
 
-SHOWN = 100
 HISTORY = 30
 KINDS = {
     "": "All",

@@ -6,20 +6,22 @@ import { tell } from "./time.js";
 
 const PAUSE = 150; // between two looks; the first is at once
 const isInbox = () => document.querySelector("[data-inbox]") !== null;
+const isGone = (row) => row.classList.contains("gone");
 const rowsOf = (root) => new Map([...root.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row]));
 let timer = 0, lookedAt = 0, fresh = null, wasDown = false, fetching = false, again = false, waiting = null;
+const closedAt = new Map(); // question → when the socket said that it waits no longer
 
 /** Fetch the inbox as it is now; tells whether the server answered. */
 async function look() {
   if (fetching) { again = true; return true; }
   fetching = true;
-  lookedAt = Date.now();
+  const began = lookedAt = Date.now();
   try {
     const response = await fetch(isInbox() ? `/?live${location.search.replace("?", "&")}` : "/?live", { credentials: "same-origin" });
     if (!response.ok || response.redirected) return false;
     const next = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("[data-inbox]");
     if (next) count(Number(next.dataset.inbox));
-    if (isInbox()) compare(next);
+    if (isInbox() && next) compare(next, began);
     return true;
   } catch {
     return false;
@@ -40,32 +42,49 @@ function lookSoon() {
   timer = setTimeout(look, Math.max(0, lookedAt + PAUSE - Date.now()));
 }
 
-/** What was answered elsewhere says by whom and has no button any more; what is new is offered. */
-function compare(next) {
-  if (!next) return;
+/** At once, on the socket's word: the list, which says who answered, may take a second to come. */
+function closeAll(ids) {
+  for (const id of ids) {
+    closedAt.set(id, Date.now());
+    for (const root of [document, fresh]) if (root) close(rowsOf(root).get(id));
+  }
+}
+
+/** The row loses its button and keeps its place. */
+function close(row) {
+  if (!row || isGone(row)) return;
+  row.classList.add("gone");
+  const box = row.querySelector("input");
+  if (box) box.disabled = true; // it can no longer be answered with others; its place stays, so that the words do not move
+  const button = row.querySelector(".button"), line = document.createElement("span"), hadFocus = button === document.activeElement;
+  line.className = "by";
+  line.textContent = "No longer waits for you";
+  button.replaceWith(line);
+  if (hadFocus) row.querySelector(".main-link").focus({ preventScroll: true });
+}
+
+/** What was answered elsewhere says by whom and has no button any more; what is new, or waits again, is offered. */
+function compare(next, began) {
   fresh = next;
   const here = rowsOf(document), there = rowsOf(next);
+  for (const [id, row] of there) if (closedAt.get(id) >= began) close(row); // this list may be older than the word
   for (const [id, row] of here) {
-    if (there.has(id) || row.classList.contains("gone")) continue;
-    row.classList.add("gone");
-    const box = row.querySelector("input");
-    if (box) box.disabled = true; // it can no longer be answered with others; its place stays, so that the words do not move
-    row.querySelector(".button").replaceWith(verdict(next.querySelector(`[data-of="${id}"]`)));
+    if (there.has(id)) continue;
+    close(row);
+    sayWho(row, next.querySelector(`[data-of="${id}"]`));
   }
-  const news = [...there.keys()].filter((id) => !here.has(id)).length;
+  const news = [...there].filter(([id, row]) => !isGone(row) && (!here.has(id) || isGone(here.get(id)))).length;
   const pill = document.querySelector("[data-pill]"), words = `${news} new — show`;
   pill.hidden = news === 0;
   if (news && pill.firstElementChild.textContent !== words) announce(`${news} new in the inbox`);
   pill.firstElementChild.textContent = words;
 }
 
-/** Who answered, how and when; `entry` is the decision in the history, missing where the run ended without one. */
-function verdict(entry) {
-  const line = document.createElement("span");
-  line.className = "by";
-  if (entry) line.append(entry.querySelector(".verdict").textContent.trim(), " · ", ...entry.querySelector(".by").cloneNode(true).childNodes);
-  else line.textContent = "No longer waits for you";
-  return line;
+/** Who answered, how and when, told once; `entry` is the decision in the history, missing where the run ended without one. */
+function sayWho(row, entry) {
+  if (!entry || row.dataset.told) return;
+  row.dataset.told = "";
+  row.querySelector(".by").replaceChildren(entry.querySelector(".verdict").textContent.trim(), " · ", ...entry.querySelector(".by").cloneNode(true).childNodes);
 }
 
 function showFresh() {
@@ -80,9 +99,11 @@ if (isInbox()) document.querySelector("[data-pill] button").addEventListener("cl
 openInbox({
   look,
   resume: { maxAttempts: Infinity },
-  onCount(now) {
+  onCount(now, gone) {
     count(now);
-    if (isInbox()) lookSoon();
+    if (!isInbox()) return;
+    closeAll(gone);
+    lookSoon();
   },
   onState(state) {
     if (isInbox()) setState(state);

@@ -148,14 +148,16 @@ export function openStream(options) {
 
 /**
  * How many questions wait for the person who is logged in: now, and whenever other ones do.
- * @param {{onCount: (count: number) => void, onState?: (state: State) => void, look: () => Promise<boolean>, resume?: Resume}} options
+ * @param {{onCount: (count: number, gone: string[]) => void, onState?: (state: State) => void, look: () => Promise<boolean>, resume?: Resume}} options
  *   `look` is called every 2 s while there is no socket; it tells whether the server answered.
+ *   `gone` names questions, `pse_…`, that waited for this person a message before and do no longer; of the hundred oldest, so fetch the
+ *   list all the same.
  */
 export function openInbox({ onCount, onState, look, resume }) {
   const line = new Line({
     socket: () => new URL("/ws/inbox", location.href),
     look,
-    take: (message) => { if (message.type === "inbox") onCount(message.waiting); },
+    take: (message) => { if (message.type === "inbox") onCount(message.waiting, message.gone ?? []); },
     resume,
     onState,
   });

@@ -296,24 +296,24 @@ async def test_the_last_watcher_turns_off_the_light(log, layer):
         assert (dict(layer._groups), layer._inboxes) == ({}, {})
 
 
-class Person:
-    def __init__(self, pk):
-        self.pk = pk
+async def counted(hub, user_id, into):
+    async with aclosing(hub.waiting(user_id)) as told:
+        async for news in told:
+            into.append(news.count)
 
 
-async def counted(hub, person, into):
-    async with aclosing(hub.waiting(person)) as counts:
-        async for count in counts:
-            into.append(count)
+def listed(count, newest=None):
+    """A list of which only the number matters here."""
+    return waiting.Waiting(count, newest, tuple(uuid.UUID(int=number) for number in range(count)))
 
 
 async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatch):
     """F9, F30: of a burst one change; one answered and another asked is a change too; the same again is none."""
     monkeypatch.setattr(waiting, "QUIET", 0.01)
-    found, asked = [(1, "a")], []
+    found, asked = [listed(1, "a")], []
 
-    async def count(user):
-        asked.append(user.pk)
+    async def count(user_id):
+        asked.append(user_id)
         await asyncio.sleep(0.002)
         return found[-1]
 
@@ -324,12 +324,12 @@ async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatc
         hub._inbox._read = count
         hub._inbox._changes_of_late = changes
         tabs: list[list[int]] = [[], []]
-        tasks = [asyncio.create_task(counted(hub, Person(1), tab)) for tab in tabs]
+        tasks = [asyncio.create_task(counted(hub, 1, tab)) for tab in tabs]
         await asyncio.sleep(0.05)
         assert tabs == [[1], [1]]
         assert len(asked) <= 2, "two tabs of one person share a count, at the start and when the layer lets them in"
-        for signature in [(2, "b"), (2, "c"), (2, "c")]:
-            found.append(signature)
+        for newest in "bcc":
+            found.append(listed(2, newest))
             for _ in range(20):
                 await layer.group_send(live.INBOX, {"type": "inbox.hint"})
             await asyncio.sleep(0.06)
@@ -348,9 +348,9 @@ async def test_a_thousand_inboxes_are_kept_up_by_one_query_a_look(log, layer, mo
     layer.fails = frozenset({"new_channel", "group_add", "receive"})
     happened, looks, counts = [0], [0], [0]
 
-    async def count(user):
+    async def count(user_id):
         counts[0] += 1
-        return happened[0], None
+        return listed(happened[0])
 
     async def changes():
         looks[0] += 1
@@ -360,7 +360,7 @@ async def test_a_thousand_inboxes_are_kept_up_by_one_query_a_look(log, layer, mo
         hub._inbox._read = count
         hub._inbox._changes_of_late = changes
         tabs: list[list[int]] = [[] for _ in range(1000)]
-        tasks = [asyncio.create_task(counted(hub, Person(number), tab)) for number, tab in enumerate(tabs)]
+        tasks = [asyncio.create_task(counted(hub, number, tab)) for number, tab in enumerate(tabs)]
         await until(lambda: all(tabs))
         began, looks[0] = time.monotonic(), 0
         await until(lambda: looks[0] >= 3)
@@ -392,10 +392,10 @@ async def test_an_inbox_outlives_a_database_that_is_away(log, layer, monkeypatch
             failures[what] += 1
             raise OSError("away")
 
-    async def count(user):
+    async def count(user_id):
         fail("count")
         counts[0] += 1
-        return happened[0], None
+        return listed(happened[0])
 
     async def changes():
         fail("look")
@@ -405,7 +405,7 @@ async def test_an_inbox_outlives_a_database_that_is_away(log, layer, monkeypatch
         hub._inbox._read = count
         hub._inbox._changes_of_late = changes
         seen: list[int] = []
-        task = asyncio.create_task(counted(hub, Person(1), seen))
+        task = asyncio.create_task(counted(hub, 1, seen))
         await until(lambda: seen == [1] and counts[0] == 2)  # the first look is over
         happened[0] = 2
         await layer.group_send(live.INBOX, {"type": "inbox.hint"})
@@ -431,3 +431,21 @@ async def test_numbers_that_were_folded_away_shift_no_place_in_memory():
     assert {seq: [one.seq for one in await topic.since(seq)] for seq in (4, 5, 7, 9, 10)} == {
         4: [5, 9, 10], 5: [9, 10], 7: [9, 10], 9: [10], 10: [],
     }  # fmt: skip
+
+
+A, B, C, D = (uuid.UUID(int=number) for number in range(4))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gone"),
+    [
+        (waiting.Waiting(2, C, (A, C)), waiting.Waiting(2, C, (A, C)), []),
+        (waiting.Waiting(2, C, (A, C)), waiting.Waiting(0, None, ()), [A, C]),
+        (waiting.Waiting(2, C, (B, C)), waiting.Waiting(3, C, (A, B)), []),  # pushed out by one that was hidden, and waits
+        (waiting.Waiting(2, D, (B, D)), waiting.Waiting(3, D, (A, C)), [B]),  # that one went; of D is said nothing
+        (waiting.Waiting(3, D, (A, B)), waiting.Waiting(2, D, (B, D)), [A]),
+        (waiting.NOTHING, waiting.Waiting(1, A, (A,)), []),
+    ],
+)
+def test_what_went_is_told_from_what_older_questions_pushed_out(before, after, gone):
+    assert after.gone_since(before) == gone

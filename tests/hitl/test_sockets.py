@@ -259,11 +259,12 @@ async def test_a_session_among_other_cookies_is_found(url, paused, ana):
 
 
 async def test_the_inbox_counts_what_waits_and_tells_when_it_changes(as_ana, paused, ana):
-    """F9: the same number as the badge."""
+    """F9: the same number as the badge, and which question went."""
+    pause = await elsewhere(lambda: pause_of(paused))
     async with socket("/ws/inbox", as_ana) as communicator:
-        assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 1}]
-        await elsewhere(lambda: services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE))
-        assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 0}]
+        assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 1, "gone": []}]
+        await elsewhere(lambda: services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE))
+        assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 0, "gone": [pause.shown_id]}]
 
 
 async def test_without_hints_inboxes_keep_up_by_one_query_a_look_whatever_their_number(as_ana, paused, ana, monkeypatch):
@@ -275,14 +276,15 @@ async def test_without_hints_inboxes_keep_up_by_one_query_a_look_whatever_their_
     async with AsyncExitStack() as stack:
         inboxes = [await stack.enter_async_context(socket("/ws/inbox", as_ana)) for _ in range(20)]
         for inbox in inboxes:
-            assert await receive(inbox, 1) == [{"type": "inbox", "waiting": 1}]
+            assert await receive(inbox, 1) == [{"type": "inbox", "waiting": 1, "gone": []}]
         looked, stirred = len(statements), hubs.hub()._inbox._changes
         await passes(lambda: len(statements) >= looked + 3)
         assert hubs.hub()._inbox._changes == stirred, "nothing changed, so nobody counts"
         assert len(set(statements)) == 1, statements
-        await elsewhere(lambda: services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE))
+        pause = await elsewhere(lambda: pause_of(paused))
+        await elsewhere(lambda: services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE))
         for inbox in inboxes:
-            assert await receive(inbox, 1) == [{"type": "inbox", "waiting": 0}]
+            assert await receive(inbox, 1) == [{"type": "inbox", "waiting": 0, "gone": [pause.shown_id]}]
 
 
 def noting(function, statements):
@@ -304,4 +306,4 @@ async def passes(true):
 async def test_the_inbox_of_a_stranger_counts_nothing_of_others(paused, zoe):
     headers = await elsewhere(lambda: bearer(zoe))
     async with socket("/ws/inbox", headers) as communicator:
-        assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 0}]
+        assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 0, "gone": []}]
