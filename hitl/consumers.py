@@ -222,7 +222,7 @@ class InboxConsumer(LiveConsumer):
         async with aclosing(hub().waiting(self.user_id)) as told:  # type: ignore[type-var]  # as above
             async for news in told:
                 gone = [ids.show(Pause.PREFIX, pk) for pk in news.gone]
-                await self.send(text_data=json.dumps({"type": "inbox", "waiting": news.count, "gone": gone}))
+                await self.send(text_data=json.dumps({"type": "inbox", "waiting": news.number, "gone": gone}))
 
 
 class NoSuchSocket(AsyncWebsocketConsumer):

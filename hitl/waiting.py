@@ -43,14 +43,14 @@ Changes: TypeAlias = frozenset[tuple[uuid.UUID, dt.datetime]]
 class Waiting(NamedTuple):
     """What waits for a person: one answered and another one asked is a change too."""
 
-    count: int
+    number: int
     newest: uuid.UUID | None
     oldest: tuple[uuid.UUID, ...]
     """The SHOWN oldest, in order."""
 
     def gone_since(self, before: Waiting) -> list[uuid.UUID]:
         """Of the oldest at that time those that wait no longer. One that older ones pushed out of these may still wait: it is left out."""
-        still, last = set(self.oldest), self.oldest[-1] if self.count > len(self.oldest) else None
+        still, last = set(self.oldest), self.oldest[-1] if self.number > len(self.oldest) else None
         return [pk for pk in before.oldest if pk not in still and (last is None or pk < last)]
 
 
@@ -60,7 +60,7 @@ NOTHING = Waiting(0, None, ())
 class News(NamedTuple):
     """What an inbox is told: how many questions wait now, and which of those that did wait no longer, at most SHOWN."""
 
-    count: int
+    number: int
     gone: list[uuid.UUID]
 
 
@@ -143,7 +143,7 @@ class Inbox:
             if found is not None and found != told:
                 gone = found.gone_since(told) if told is not None else []
                 told = found
-                yield News(found.count, gone)
+                yield News(found.number, gone)
             await asyncio.sleep(max(QUIET, self.watchers / COUNTS_PER_SECOND))
             if self._changes == changes:
                 await changed.wait()

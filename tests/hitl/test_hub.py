@@ -299,7 +299,7 @@ async def test_the_last_watcher_turns_off_the_light(log, layer):
 async def counted(hub, user_id, into):
     async with aclosing(hub.waiting(user_id)) as told:
         async for news in told:
-            into.append(news.count)
+            into.append(news.number)
 
 
 def listed(count, newest=None):
