@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 from django import forms
@@ -62,7 +63,7 @@ class StateField(forms.CharField):
 
 class ForkForm(ReasonForm):
     state = StateField(strip=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 24, "spellcheck": "false", "class": "json"}))
-    field_order = ("state", "reason")
+    field_order: tuple[str, ...] = ("state", "reason")
 
 
 class AroundForm(ForkForm):
@@ -206,9 +207,9 @@ class CheckpointForensics(CheckpointPages):
         if damage:
             messages.error(request, damage)
             return HttpResponseRedirect(reverse("admin:checkpoints_checkpoint_change", args=[checkpoint.pk]))
-        words = {"title": "Fork with an edited state", "button": "Fork"}
+        page = partial(self._page, request, checkpoint, title="Fork with an edited state", button="Fork")
         if request.method != "POST":
-            return self._page(request, checkpoint, ForkForm(initial={"state": text}), **words)
+            return page(ForkForm(initial={"state": text}))
         knows = "around" in request.POST and stepping.may_step_around(cast(User, request.user))
         form = AroundForm(request.POST) if knows else ForkForm(request.POST)
         if form.is_valid():
@@ -216,10 +217,10 @@ class CheckpointForensics(CheckpointPages):
             try:
                 done = self._fork(request, checkpoint, form, state=None if codec.encode(edited) == codec.encode(state) else edited)
             except forks.ReviewStands as stands:
-                return self._page(request, checkpoint, _facing(stands, request, asked=knows), status=409, **words)
+                return page(_facing(stands, request, asked=knows), status=409)
             if done is not None:
                 return done
-        return self._page(request, checkpoint, form, **words)
+        return page(form)
 
     def _asked_for(self, request: HttpRequest, object_id: str) -> Checkpoint:
         if not self.has_view_permission(request) or not may_operate(request):
@@ -255,7 +256,7 @@ class CheckpointForensics(CheckpointPages):
         return None
 
     def _page(
-        self, request: HttpRequest, checkpoint: Checkpoint, form: forms.Form, *, status: int | None = None, **words: str
+        self, request: HttpRequest, checkpoint: Checkpoint, form: forms.Form, *, title: str, button: str, status: int | None = None
     ) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
@@ -265,6 +266,7 @@ class CheckpointForensics(CheckpointPages):
             "prospect": forks.prospect(checkpoint),
             "form": form,
             "back": reverse("admin:checkpoints_checkpoint_change", args=[checkpoint.pk]),
-            **words,
+            "title": title,
+            "button": button,
         }
         return TemplateResponse(request, "admin/checkpoint_fork.html", context, status=status or (422 if form.errors else 200))
