@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 from django import forms
@@ -19,8 +20,8 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 from checkpoints import codec, forensics, store
 from checkpoints.admin_pages import CheckpointPages, ThreadPages
 from checkpoints.models import Checkpoint
-from hitl import portable, services
-from hitl.models import Decision
+from hitl import portable, services, stepping
+from hitl.models import STEP_AROUND, Decision, Via
 from runs import forks
 from runs.forks import NothingToFork
 from runs.models import Run
@@ -62,12 +63,47 @@ class StateField(forms.CharField):
 
 class ForkForm(ReasonForm):
     state = StateField(strip=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 24, "spellcheck": "false", "class": "json"}))
-    field_order = ("state", "reason")
+    field_order: tuple[str, ...] = ("state", "reason")
+
+
+class AroundForm(ForkForm):
+    """What stands in the way of an edited state is a review: whoever may step around it says why, or takes the edit back."""
+
+    around = forms.CharField(
+        max_length=forks.MAX_REASON,
+        required=False,  # not where nothing is edited any more
+        label="Reason for stepping around the review",
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "aria-required": "true"}),
+        help_text=(
+            "The reviewers have not answered for the state as you edited it. With a reason here the run begins all the same. The ledger "
+            "records it as your decision, with your name, this reason and what was stepped around, and the trail shows it to everybody who "
+            "sees the thread. It approves nothing: a later step that asks whether its effect was approved still finds no approval."
+        ),
+    )
+    field_order = ("around", "state", "reason")
 
 
 def state_text(state: Mapping[str, Any]) -> str:
     """A state to edit. What a page cannot carry is written as escapes."""
     return json.dumps(state, indent=2, ensure_ascii=codec.holds_unreadable(dict(state)))
+
+
+def _facing(stands: forks.ReviewStands, request: HttpRequest, *, asked: bool) -> ForkForm:
+    """The form that was refused since a review stands in its way: with the field to step around it, or with words on who may.
+
+    `asked`: the field was on the page already, so what is missing is its reason.
+    """
+    refused = f"{stands.reviews} has rules on who approves it, and nobody has approved the state as you edited it. Nothing began."
+    if not stepping.may_step_around(cast(User, request.user)):
+        form = ForkForm(request.POST)
+        right = "the right “Can step around a review”, which you do not have"
+        form.add_error(None, f"{refused} Begin at that step or before it, which asks again; or ask somebody with {right}.")
+        return form
+    form = AroundForm(request.POST)
+    if asked:
+        form.add_error("around", "Say why. Without a reason nothing is stepped around.")
+    form.add_error(None, f"{refused} Begin at that step or before it, which asks again; or step around the review, and say why.")
+    return form
 
 
 def led_to(checkpoint: Checkpoint) -> tuple[Decision | None, str]:
@@ -171,13 +207,20 @@ class CheckpointForensics(CheckpointPages):
         if damage:
             messages.error(request, damage)
             return HttpResponseRedirect(reverse("admin:checkpoints_checkpoint_change", args=[checkpoint.pk]))
-        form = ForkForm(request.POST) if request.method == "POST" else ForkForm(initial={"state": text})
-        if request.method == "POST" and form.is_valid():
+        page = partial(self._page, request, checkpoint, title="Fork with an edited state", button="Fork")
+        if request.method != "POST":
+            return page(ForkForm(initial={"state": text}))
+        knows = "around" in request.POST and stepping.may_step_around(cast(User, request.user))
+        form = AroundForm(request.POST) if knows else ForkForm(request.POST)
+        if form.is_valid():
             edited = form.cleaned_data["state"]
-            done = self._fork(request, checkpoint, form, state=None if codec.encode(edited) == codec.encode(state) else edited)
+            try:
+                done = self._fork(request, checkpoint, form, state=None if codec.encode(edited) == codec.encode(state) else edited)
+            except forks.ReviewStands as stands:
+                return page(_facing(stands, request, asked=knows), status=409)
             if done is not None:
                 return done
-        return self._page(request, checkpoint, form, title="Fork with an edited state", button="Fork")
+        return page(form)
 
     def _asked_for(self, request: HttpRequest, object_id: str) -> Checkpoint:
         if not self.has_view_permission(request) or not may_operate(request):
@@ -190,22 +233,31 @@ class CheckpointForensics(CheckpointPages):
     def _fork(
         self, request: HttpRequest, checkpoint: Checkpoint, form: forms.Form, *, state: Mapping[str, Any] | None
     ) -> HttpResponse | None:
-        """The way to the thread, or None with the refusal on the form."""
-        by = cast(User, request.user)
+        """The way to the thread, or None with the refusal on the form. Raises ReviewStands where no reason to step around it is given."""
+        by, reason = cast(User, request.user), form.cleaned_data["reason"]
         try:
             kept = None if state is None else dict(state)
-            run = services.fork(checkpoint.pk, by=by, reason=form.cleaned_data["reason"], state=kept)
+            if kept is not None and (around := form.cleaned_data.get("around")):
+                run = stepping.fork(checkpoint.pk, by=by, via=Via.ADMIN, reason=reason, state=kept, around=around)
+            else:
+                run = services.fork(checkpoint.pk, by=by, reason=reason, state=kept)
         except services.NotFound:
             form.add_error(None, "Nothing was done: this thread belongs to other people. Ask its owner, or somebody of its team.")
+        except forks.ReviewStands:
+            raise
         except (NothingToFork, store.CheckpointDamaged) as error:
             form.add_error(None, str(error))
         else:
             edited = " with the edited state" if state is not None else ""
             messages.success(request, f"{run.shown_id} goes on from {checkpoint.shown_id}{edited}. What came after it stays as it was.")
+            if (decision := Decision.objects.filter(pause__run=run, action=STEP_AROUND).first()) is not None:
+                messages.success(request, f"That you stepped around a review is recorded as {decision.shown_id}.")
             return HttpResponseRedirect(reverse("admin:checkpoints_thread_change", args=[checkpoint.thread_id]))
         return None
 
-    def _page(self, request: HttpRequest, checkpoint: Checkpoint, form: forms.Form, **words: str) -> HttpResponse:
+    def _page(
+        self, request: HttpRequest, checkpoint: Checkpoint, form: forms.Form, *, title: str, button: str, status: int | None = None
+    ) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -214,6 +266,7 @@ class CheckpointForensics(CheckpointPages):
             "prospect": forks.prospect(checkpoint),
             "form": form,
             "back": reverse("admin:checkpoints_checkpoint_change", args=[checkpoint.pk]),
-            **words,
+            "title": title,
+            "button": button,
         }
-        return TemplateResponse(request, "admin/checkpoint_fork.html", context, status=422 if form.errors else 200)
+        return TemplateResponse(request, "admin/checkpoint_fork.html", context, status=status or (422 if form.errors else 200))

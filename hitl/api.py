@@ -346,7 +346,7 @@ class Fork(APIView):
             run = services.fork(checkpoint_id, by=user_of(request), **given)
         if run.work_order_id is None:
             return Response(RunOut(run).data, status=201)
-        return Response(WorkOrderOut(WorkOrder.objects.shown().get(pk=run.work_order_id)).data, status=201)
+        return Response(WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=run.work_order_id)).data, status=201)
 
 
 class Retry(APIView):
@@ -359,7 +359,7 @@ class Retry(APIView):
     def post(self, request: Request, order_id: UUID) -> Response:
         order = services.find_order(order_id, by=user_of(request))
         runs.retry(order.pk, by=user_of(request))
-        return Response(WorkOrderOut(WorkOrder.objects.shown().get(pk=order.pk)).data)
+        return Response(WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=order.pk)).data)
 
 
 class Again(APIView):
@@ -378,7 +378,7 @@ class Again(APIView):
     def post(self, request: Request, order_id: UUID) -> Response:
         order = services.find_order(order_id, by=user_of(request))
         new = asking_again.again(order.pk, by=user_of(request))
-        return Response(WorkOrderOut(WorkOrder.objects.shown().get(pk=new.pk)).data, status=201)
+        return Response(WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=new.pk)).data, status=201)
 
 
 class Pauses(APIView):

@@ -476,8 +476,8 @@ def find_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:
 
 def look_at_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:
     """A work order that this person may see, or is asked on; raises NotFound."""
-    order = WorkOrder.objects.visible_to(by).shown().filter(pk=order_id).first()
-    if order is None and (asked := WorkOrder.objects.shown().filter(pk=order_id).first()) and sight.is_asked(asked.thread_id, by=by):
+    order = WorkOrder.objects.visible_to(by).shown_to(by).filter(pk=order_id).first()
+    if order is None and (asked := WorkOrder.objects.shown_to(by).filter(pk=order_id).first()) and sight.is_asked(asked.thread_id, by=by):
         return asked
     if order is None:
         raise NotFound("There is no such work order.")

@@ -42,22 +42,30 @@ def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via) -> Run:
         raise ThreadBusy("Another run of this thread began at the same moment. Nothing was changed.") from error
 
 
-def fork(checkpoint_id: uuid.UUID, *, by: User, via: Via, reason: str, state: Mapping[str, Any] | None) -> Run:
-    """`services.fork` that steps around what stands in its way. Raises as it, and policy.NotAllowed."""
+def fork(checkpoint_id: uuid.UUID, *, by: User, via: Via, reason: str, state: Mapping[str, Any] | None, around: str | None = None) -> Run:
+    """`services.fork` that steps around what stands in its way. Raises as it, and policy.NotAllowed.
+
+    `around` is why the review is stepped around, where that is said apart from why there is a fork.
+    """
     _check_right(by)
     checkpoint = services.find_checkpoint(checkpoint_id, by=by)
     reason = check_reason(reason)
+    why = reason if around is None else check_reason(around)
     try:
         with transaction.atomic(durable=True):
-            return _recorded(runs.begin_fork(checkpoint.pk, by=by, reason=reason, state=state, around=True), by=by, via=via, reason=reason)
+            return _recorded(runs.begin_fork(checkpoint.pk, by=by, reason=reason, state=state, around=True), by=by, via=via, reason=why)
     except IntegrityError as error:  # run_one_live_per_thread
         raise NothingToFork("A run of this thread is still alive. Cancel it or let it end, then fork.") from error
     except codec.NotJson as error:
         raise NothingToFork(str(error)) from error
 
 
+def may_step_around(by: User) -> bool:
+    return by.has_perm(RIGHT)
+
+
 def _check_right(by: User) -> None:
-    if not by.has_perm(RIGHT):
+    if not may_step_around(by):
         words = "Stepping around a review needs a right of its own (“Can step around a review”), so nothing began."
         raise policy.NotAllowed("step_around_not_allowed", words)
 

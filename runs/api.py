@@ -83,6 +83,8 @@ class WorkOrderIn(serializers.Serializer[Any]):
 
 
 class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
+    """Of an order from `WorkOrder.objects.shown_to`."""
+
     id = serializers.CharField(source="shown_id", help_text="wo_…")
     agent_work_order_id = serializers.CharField(source="shown_id", help_text="The same as id.")
     template = serializers.CharField(source="definition.template_slug")
@@ -103,6 +105,9 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
     run_id = serializers.SerializerMethodField()
     created_by = serializers.CharField(source="created_by.username")
     again_of = serializers.SerializerMethodField(help_text="The earlier work order that this one asks for again; null where none.")
+    asked_again_as = serializers.SerializerMethodField(
+        help_text="The later work order that asks for this one again; null where none, or none that you may see."
+    )
 
     class Meta:
         model = WorkOrder
@@ -110,12 +115,16 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
             "id", "agent_work_order_id", "title", "template", "template_version", "definition_digest", "status", "current_phase",
             "user_request", "input", "repository_url", "branch", "error_message", "failure_code", "git_commit_count",
             "github_pull_request_url", "usage", "checkpoint_data", "last_checkpoint", "thread_id", "run_id", "created_by", "created_at",
-            "again_of",
+            "again_of", "asked_again_as",
         ]  # fmt: skip
 
     @extend_schema_field(OpenApiTypes.STR)
     def get_again_of(self, order: WorkOrder) -> str | None:
         return ids.show(WorkOrder.PREFIX, order.again_of_id) if order.again_of_id else None
+
+    @extend_schema_field(OpenApiTypes.STR)
+    def get_asked_again_as(self, order: Any) -> str | None:
+        return ids.show(WorkOrder.PREFIX, order.asked_again_as) if order.asked_again_as else None
 
     @extend_schema_field(OpenApiTypes.STR)
     def get_error_message(self, order: WorkOrder) -> str | None:
@@ -168,7 +177,7 @@ class WorkOrders(APIView):
     @extend_schema(operation_id="list_work_orders", responses=WorkOrderOut(many=True), summary="List work orders, newest first")
     def get(self, request: Request) -> Response:
         pages = NewestFirst()
-        orders = pages.paginate_queryset(WorkOrder.objects.visible_to(request.user).shown(), request, view=self)
+        orders = pages.paginate_queryset(WorkOrder.objects.visible_to(request.user).shown_to(request.user), request, view=self)
         return pages.get_paginated_response(WorkOrderOut(orders, many=True).data)
 
     @extend_schema(
@@ -189,7 +198,7 @@ class WorkOrders(APIView):
         data.is_valid(raise_exception=True)
         values = data.validated_data
         order = services.submit(values.pop("template"), by=user_of(request), request=values.pop("user_request"), **values)
-        order = WorkOrder.objects.shown().get(pk=order.pk)
+        order = WorkOrder.objects.shown_to(request.user).get(pk=order.pk)
         return Response(WorkOrderOut(order).data, status=201)
 
 

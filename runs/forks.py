@@ -38,6 +38,11 @@ class ReviewStands(NothingToFork):
 
     code = "review_stands"
 
+    def __init__(self, words: str, *, reviews: str) -> None:
+        super().__init__(words)
+        self.reviews = reviews
+        """The steps with these rules, by title and name."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prospect:
@@ -98,7 +103,8 @@ def check_reviews(steps: Sequence[FrozenStep], next_step: str, *, around: bool =
         raise ReviewStands(
             f"{titles} has rules on who approves it, so no run begins behind it with a state, a step or input of one's own. "
             f"Begin at {passed[0]['name']} or before it, which asks again; or have somebody with the right to it step around the review, "
-            "which is recorded."
+            "which is recorded.",
+            reviews=titles,
         )
     return [step["name"] for step in passed]
 

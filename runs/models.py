@@ -50,6 +50,11 @@ class WorkOrderQuerySet(models.QuerySet["WorkOrder"]):
         related = self.select_related("thread__head", "thread__team", "latest_run", "definition", "created_by")
         return related.defer("thread__head__body").annotate(asked=models.Subquery(Pause.objects.oldest_of(models.OuterRef("pk"))))
 
+    def shown_to(self, user: Person) -> WorkOrderQuerySet:
+        """As `shown`, with `asked_again_as`: the key of the order that asks for it again, where this person may see that one."""
+        successor = WorkOrder.objects.visible_to(user).filter(again_of=models.OuterRef("pk")).values("pk")
+        return self.shown().annotate(asked_again_as=models.Subquery(successor))
+
 
 class WorkOrder(ids.Shown, models.Model):
     """What somebody asked for. Its status and phase are derived from its latest run."""

@@ -284,7 +284,8 @@ def begin_fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mappin
     after = before if state is None else dict(state)
     if after.get(calls.DECISIONS, {}) != before.get(calls.DECISIONS, {}):  # F6
         raise NothingToFork(f"{calls.DECISIONS!r} is written by answers to questions about tool calls alone; leave it as it is.")
-    passed = check_reviews(wrote.definition.steps, next_step, around=around) if after != before else []
+    edited = codec.encode(after) != codec.encode(before)  # to Python, true is 1
+    passed = check_reviews(wrote.definition.steps, next_step, around=around) if edited else []
     start = Start(state=after, next_step=next_step, parent=checkpoint, before=before, metadata={STEPPED_AROUND: passed} if passed else None)
     stops = {"interrupt_before": wrote.interrupt_before, "interrupt_after": wrote.interrupt_after}
     run = begin(checkpoint.thread, wrote.definition, wrote.work_order, start, forked_from=checkpoint, reason=reason, started_by=by, **stops)

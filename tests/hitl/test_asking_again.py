@@ -6,6 +6,8 @@ import base64
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints.models import Checkpoint
 from hitl import erasure, services
@@ -78,6 +80,38 @@ def test_a_failed_one_may_be_retried_or_asked_for_again(make_order, api, ana):
     order = drive(make_order("writing-fail"))
     assert api(ana).post(path_of(order)).status_code == 201
     assert api(ana).post(f"/api/v1/work-orders/{order.shown_id}/retry").status_code == 200
+
+
+def test_over_rest_the_earlier_order_names_its_successor_to_who_may_see_it(cancelled, api, ana, ben, admin_user):
+    """`cancelled` is its team's, so its successor is; the order that nobody shares is asked for again by an administrator."""
+    path = f"/api/v1/work-orders/{cancelled.shown_id}"
+    assert api(ana).get(path).json()["asked_again_as"] is None
+    new = api(ben).post(f"{path}/again").json()
+    assert new["asked_again_as"] is None
+    assert api(ana).get(path).json()["asked_again_as"] == new["id"]
+    listed = {one["id"]: one["asked_again_as"] for one in api(ana).get("/api/v1/work-orders").json()["results"]}
+    assert listed == {cancelled.shown_id: new["id"], new["id"]: None}
+    own = runs.submit("writing", by=ana)
+    services.cancel_order(own.pk, by=ana, via=Via.PAGE)
+    hidden = asking_again.again(own.pk, by=admin_user)
+    path = f"/api/v1/work-orders/{own.shown_id}"
+    assert [api(one).get(path).json()["asked_again_as"] for one in (ana, admin_user)] == [None, hidden.shown_id]
+
+
+def test_a_list_names_successors_without_a_query_for_each(cancelled, api, ana):
+    def statements():
+        with CaptureQueriesContext(connection) as found:
+            assert client.get("/api/v1/work-orders").status_code == 200
+        return len(found)
+
+    client = api(ana)
+    statements()  # the token's first use is noted
+    one = statements()
+    for _ in range(3):
+        again = asking_again.again(cancelled.pk, by=ana)
+        services.cancel_order(again.pk, by=ana, via=Via.PAGE)
+        cancelled = again
+    assert statements() == one
 
 
 def test_the_page_offers_it_and_both_pages_name_the_other(cancelled, page):

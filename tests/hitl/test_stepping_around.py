@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.urls import reverse
 
+from checkpoints import store
 from checkpoints.models import Checkpoint, Event
 from hitl import erasure, exporting, policy, services, stepping, threads, verifying
 from hitl.models import STEP_AROUND, Decision, Via
@@ -16,6 +19,7 @@ from runs.models import Pause, Run
 from runs.threads import Turn
 from runs.workflows.sequence import FrozenStep
 from tests.databases import rows
+from tests.desks import client_of, said
 from tests.ruled import rest
 from tests.talking import RAN, drive, say
 from tests.talking import give as give
@@ -179,6 +183,88 @@ def test_a_fork_with_an_edited_state_steps_around_on_the_record_too(reviewed, op
     decision = Decision.objects.get(action=STEP_AROUND)
     assert (decision.feedback, decision.pause.run.forked_from_id) == ("a wrong total", approved.pk)
     assert broken() == {}
+
+
+def test_true_is_another_state_than_1(reviewed, operator, ben):
+    """To Python they are equal; to who approved, and to the next step, they are not."""
+    approved = approved_by(ben, reviewed)
+    state = {**store.load(approved), "count": 1}
+    edited = stepping.fork(approved.pk, by=operator, via=Via.REST, reason="count", state=state)
+    first = Checkpoint.objects.get(run_id=edited.pk)
+    drive(edited)
+    with pytest.raises(ReviewStands):
+        services.fork(first.pk, by=operator, reason="now true", state={**state, "count": True})
+
+
+# -- in the admin ----------------------------------------------------------------------------------------------------------------------
+
+DESK_RIGHTS = ("view_checkpoint", "change_checkpoint")
+
+
+def approved_by(ben, thread):
+    """The checkpoint behind the review, of a run that was approved and ended."""
+    services.decide(Pause.objects.get().pk, action="approve", by=ben, via=Via.PAGE)
+    drive(Run.objects.get())
+    return Checkpoint.objects.get(thread=thread, next_step="step3", status="active")
+
+
+@pytest.fixture
+def forked(reviewed, ana, ben):
+    """`forked(around="why")`: Ana, an operator in the admin, forks the approved checkpoint with a state of her own."""
+    User.objects.filter(pk=ana.pk).update(is_staff=True)
+    ana.user_permissions.add(*Permission.objects.filter(codename__in=DESK_RIGHTS))
+    door = reverse("admin:checkpoints_checkpoint_fork", args=[approved_by(ben, reviewed).pk])
+    client = client_of(ana)
+
+    def post(**fields):
+        return client.post(door, {"state": json.dumps(say("mine")), "reason": "a wrong total", **fields})
+
+    return post
+
+
+def test_the_admin_asks_who_may_for_a_reason_of_its_own_and_records_it(forked, operator, page):
+    """S1-20, S0-80: first the words on what it means, with all that was typed; then the run, and the decision with her name."""
+    before = rows()
+    refused = forked()
+    assert (refused.status_code, rows()) == (409, before)
+    assert "Reason for stepping around the review" in refused.text and "It approves nothing" in refused.text
+    assert "(step2) has rules on who approves it" in refused.text
+    kept = refused.context["form"]
+    assert ('"mine"' in kept["state"].value(), kept["reason"].value()) == (True, "a wrong total")
+    done = forked(around="Ben is away")
+    decision = Decision.objects.get(action=STEP_AROUND)
+    run = decision.pause.run
+    assert (decision.decided_by, decision.feedback, decision.via, run.reason) == (operator, "Ben is away", "admin", "a wrong total")
+    assert f"recorded as {decision.shown_id}" in said(done)[1][1]
+    assert "stepped around the review of" in page.get(f"/threads/{run.thread.shown_id}/").text
+    assert (drive(run).status, broken()) == ("completed", {})
+
+
+@pytest.mark.parametrize(("around", "words"), [("", "Say why."), ("  ", "Say why."), ("x" * 2_001, "at most 2000"), ("a\0b", "Null")])
+@pytest.mark.usefixtures("operator")
+def test_without_a_reason_that_can_be_kept_the_admin_records_nothing(forked, around, words):
+    before = rows()
+    answer = forked(around=around)
+    assert answer.status_code in {409, 422}
+    assert words in str(answer.context["form"].errors["around"])
+    assert 'aria-describedby="id_around_helptext id_around_error"' in answer.text and 'id="id_around_error"' in answer.text
+    assert rows() == before
+
+
+@pytest.mark.parametrize("fields", [{}, {"around": "I say so"}])
+def test_without_the_right_the_admin_says_who_may(forked, fields):
+    before = rows()
+    answer = forked(**fields)
+    assert answer.status_code == 409
+    assert "Can step around a review" in answer.text and "id_around" not in answer.text
+    assert rows() == before
+
+
+@pytest.mark.usefixtures("operator")
+def test_who_takes_the_edit_back_steps_around_nothing(forked):
+    state = json.dumps(store.load(Checkpoint.objects.get(next_step="step3", status="active")))
+    assert forked(around="not needed any more", state=state).status_code == 302
+    assert not Decision.objects.filter(action=STEP_AROUND).exists()
 
 
 def test_where_nothing_is_stepped_around_nothing_is_recorded(refused, operator):
