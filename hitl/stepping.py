@@ -54,8 +54,8 @@ def fork(checkpoint_id: uuid.UUID, *, by: User, via: Via, reason: str, state: Ma
     try:
         with transaction.atomic(durable=True):
             return _recorded(runs.begin_fork(checkpoint.pk, by=by, reason=reason, state=state, around=True), by=by, via=via, reason=why)
-    except IntegrityError as error:  # run_one_live_per_thread
-        raise NothingToFork("A run of this thread is still alive. Cancel it or let it end, then fork.") from error
+    except IntegrityError as error:
+        raise runs.too_late_to_fork(checkpoint_id) from error
     except codec.NotJson as error:
         raise NothingToFork(str(error)) from error
 

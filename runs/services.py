@@ -268,12 +268,17 @@ def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str,
     try:
         with transaction.atomic(durable=True):
             return begin_fork(checkpoint_id, by=by, reason=reason, state=state)
-    except IntegrityError as error:  # run_one_live_per_thread, or `keeping` was faster
-        if not Checkpoint.objects.filter(pk=checkpoint_id).exists():
-            raise NothingToFork("This checkpoint was dropped just now, since it was older than is kept. Choose a newer one.") from error
-        raise NothingToFork("A run of this thread is still alive. Cancel it or let it end, then fork.") from error
+    except IntegrityError as error:
+        raise too_late_to_fork(checkpoint_id) from error
     except codec.NotJson as error:
         raise NothingToFork(str(error)) from error
+
+
+def too_late_to_fork(checkpoint_id: uuid.UUID) -> NothingToFork:
+    """What to raise where the database refused a fork: `run_one_live_per_thread`, or `keeping` was faster."""
+    if not Checkpoint.objects.filter(pk=checkpoint_id).exists():
+        return NothingToFork("This checkpoint was dropped just now, since it was older than is kept. Choose a newer one.")
+    return NothingToFork("A run of this thread is still alive. Cancel it or let it end, then fork.")
 
 
 def begin_fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str, Any] | None, around: bool = False) -> Run:

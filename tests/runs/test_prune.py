@@ -146,12 +146,12 @@ def test_a_fork_of_what_was_just_dropped_says_so(order_that, ana, monkeypatch):
     order = drive(order_that(looping(3)))
     gone = Checkpoint.objects.filter(node_id="execute", loop_num=2).get()
 
-    def vanish(*args, **kwargs):
-        keep("anything", count=1)
-        prune()
+    def too_late(*args, **kwargs):
         raise IntegrityError
 
-    monkeypatch.setattr(runs, "_fork", vanish)
+    monkeypatch.setattr(runs, "begin_fork", too_late)
+    keep("anything", count=1)
+    prune()
     with pytest.raises(NothingToFork, match="was dropped just now"):
         runs.fork(gone.pk, by=ana, reason="x")
     assert order
