@@ -58,7 +58,8 @@ def keep(event: ResumeEvent, *, run: Run | None, thread_id: uuid.UUID, by: User,
     try:
         early = _keep(event, told, run=run, thread_id=thread_id, by=by, via=via)
     except IntegrityError as error:  # early_answer_one_per_question
-        before = EarlyAnswer.objects.kept().filter(thread=thread_id, node_id=event.node_id, input_type=event.input_type).first()
+        same = EarlyAnswer.objects.filter(thread=thread_id, node_id=event.node_id, input_type=event.input_type)
+        before = same.order_by("-id").first()  # the one that was kept then; its question may have opened and taken it meanwhile
         if before is None or before.by_id != by.pk or before.event.get("payload") != told["payload"]:
             raise NotKept("Another answer is kept for this question already; the first one counts.") from error
         return before

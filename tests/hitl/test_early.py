@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
+from django.db import IntegrityError
 from django.utils import timezone
 
 from checkpoints.models import Event
@@ -234,6 +235,21 @@ def test_an_answer_that_comes_while_its_question_opens_is_given_once(file_databa
     assert Decision.objects.count() == 1
     assert set(EarlyAnswer.objects.values_list("status", flat=True)) <= {"taken"}
     assert [one.invariant.code for one in check(now=timezone.now(), deep=True) if one.count] == []
+
+
+def test_the_same_answer_again_is_the_same_though_its_question_takes_it_at_that_moment(order, ana, monkeypatch):
+    """The first one was kept when the second was refused by the database, and was taken before that was looked into."""
+    first = send(order.latest_run, ana, **PLAN).kept
+
+    def refused(*args, **kwargs):
+        drive(order)
+        sweep()
+        raise IntegrityError
+
+    monkeypatch.setattr(early, "_keep", refused)
+    again = send(order.latest_run, ana, **PLAN).kept
+    assert (again.pk, again.status) == (first.pk, "taken")
+    assert Decision.objects.count() == 1
 
 
 def test_an_answer_that_is_kept_when_its_question_was_just_answered_is_late(order, ana, ben, monkeypatch):
