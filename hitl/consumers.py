@@ -10,9 +10,9 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import parse_qs
 
 from channels.consumer import get_handler_name
@@ -30,6 +30,7 @@ from hitl.saying import Place, ProblemOf, answer
 from runs.models import Pause
 
 logger = logging.getLogger(__name__)
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 PING_EVERY = 25.0
 RECHECK_EVERY = 30.0
@@ -65,7 +66,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.problem_of = problem_of
         self.place = Place()
         self.tasks: set[asyncio.Task[None]] = set()
-        self.timers: dict[str, asyncio.TimerHandle] = {}
+        self.timers: dict[Work, asyncio.TimerHandle] = {}
         self.heard: list[float] = []
         """When its last messages came."""
         self.answering = asyncio.Lock()
@@ -90,8 +91,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.close(code=refusal.code)
             return
         self._begin(self.pump())
-        self._later("ping", PING_EVERY)
-        self._later("recheck", RECHECK_EVERY)
+        self._every(PING_EVERY, self._ping)
+        self._every(RECHECK_EVERY, self._look_at_rights)
 
     def _admit(self) -> None:
         self.enter(self._caller())
@@ -118,19 +119,20 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    def _later(self, what: str, seconds: float) -> None:
+    def _every(self, seconds: float, work: Work) -> None:
         """Meanwhile there is a timer alone: a task that sleeps takes ten times as much, and there are a thousand sockets."""
-        self.timers[what] = asyncio.get_running_loop().call_later(seconds, self._now, what, seconds)
 
-    def _now(self, what: str, seconds: float) -> None:
-        self._begin(self._again(what, seconds))
+        async def once() -> None:
+            await work()
+            self._every(seconds, work)
 
-    async def _again(self, what: str, seconds: float) -> None:
-        if what == "ping":
-            await self.send(text_data='{"type": "ping"}')
-        else:
-            await in_database_thread(self._recheck)()
-        self._later(what, seconds)
+        self.timers[work] = asyncio.get_running_loop().call_later(seconds, lambda: self._begin(once()))
+
+    async def _ping(self) -> None:
+        await self.send(text_data='{"type": "ping"}')
+
+    async def _look_at_rights(self) -> None:
+        await in_database_thread(self._recheck)()
 
     async def _minded(self, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -205,8 +205,10 @@ class Topic:
             self._looking = asyncio.create_task(self._look(), name=f"look at {self.thread_id}")
 
     async def _look(self) -> None:
-        await self._look_while_wished()
-        self._looking = None  # a task that is done keeps as much as one that is not
+        try:
+            await self._look_while_wished()
+        finally:
+            self._looking = None  # a task that is done keeps as much as one that is not
 
     async def _look_while_wished(self) -> None:
         while self._again:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -18,8 +18,8 @@ from checkpoints import codec, log, redaction
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
-from hitl import evidence, outside, policy, sight, tool_calls, voting
-from hitl.models import Decision, Ledger, Via, Vote, ledger_name
+from hitl import ledger, outside, policy, sight, tool_calls, voting
+from hitl.models import Decision, Via, Vote
 from hitl.outbound import planning
 from hitl.outsiders import Outsider
 from hitl.policy import Actor, Standing
@@ -317,34 +317,8 @@ def _close(
             edited=decision.edited_content,
             at=decision.goes_on_at,
         )
-    append(decision)
+    ledger.append(decision)
     return decision
-
-
-def append(decision: Decision) -> None:
-    """Add a decision to its ledger. Call inside a transaction, at its end: the ledger's row stays locked until the commit."""
-    assert decision.pause is not None  # it is being answered
-    decision.evidence = evidence.keep(decision.pause)
-    thread = decision.pause.run.thread
-    name = ledger_name(thread.team_id, thread.owner_id)
-    taken = _take_place(name)
-    if taken is None:
-        Ledger.objects.bulk_create([Ledger(name=name)], ignore_conflicts=True)
-        taken = _take_place(name)
-    assert taken is not None
-    decision.ledger_id = name
-    decision.position, decision.previous = taken
-    decision.digest = decision.compute_digest()
-    decision.save(force_insert=True)
-    Ledger.objects.filter(pk=name).update(tip=decision.digest)
-
-
-def _take_place(name: str) -> tuple[int, str] | None:
-    """The next position of a ledger, and its tip. Both databases give back what they update, the ORM does not: it would ask again."""
-    with connection.cursor() as cursor:
-        cursor.execute("UPDATE hitl_ledger SET length = length + 1 WHERE name = %s RETURNING length, tip", [name])
-        row = cursor.fetchone()
-    return None if row is None else (row[0], row[1])
 
 
 class NotPaused(Exception):

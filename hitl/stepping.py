@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from checkpoints import codec, log
 from checkpoints.models import Checkpoint, EventKind
-from hitl import policy, services
+from hitl import ledger, policy, services
 from hitl.models import STEP_AROUND, Decision, Via
 from runs import services as runs
 from runs import threads
@@ -91,7 +91,7 @@ def _recorded(run: Run, *, by: User, via: Via, reason: str) -> Run:
     told = {"decision_id": decision.shown_id, "by": decision.name, "reason": reason, "via": str(via)}
     event = {"what": "stepped_around", "pause_id": pause.shown_id, "step": pause.step, "review": _titles(passed), **told}
     log.append(run.thread_id, run.pk, [(EventKind.PAUSE_UPDATED, event)])
-    services.append(decision)
+    ledger.append(decision)
     return run
 
 

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from hitl import receipts, services
+from hitl import ledger, receipts
 from hitl.models import UNDO, Decision, Via
 from runs import taking_back
 from runs.models import Run
@@ -63,7 +63,7 @@ def _undo(decision: Decision, *, until: dt.datetime, by: User, via: Via) -> Deci
     )
     told = {"decision_id": undone.shown_id, "undoes": decision.shown_id, "via": str(via)}
     taking_back.take_back(decision.pause, until=until, by=undone.name, told=told)
-    services.append(undone)
+    ledger.append(undone)
     return undone
 
 
