@@ -42,13 +42,13 @@ LONG = {"test_crash_points.py", "test_frequency.py", "test_crash_children.py", "
 
 SHOWING = {
     "test_admin.py", "test_admin_tables.py", "test_agent_chat.py", "test_agent_endpoints.py", "test_agent_loop.py",
-    "test_api_children.py", "test_api_events.py", "test_api_export.py", "test_api_pauses.py", "test_api_threads.py",
-    "test_api_tokens.py", "test_api_work_orders.py", "test_booking.py", "test_booking_remote.py", "test_chat.py", "test_coding.py",
-    "test_commands.py", "test_desk.py", "test_forgery.py", "test_inbound.py", "test_links.py", "test_operations_page.py",
-    "test_outbound_pages.py", "test_pages.py", "test_pages_children.py", "test_pages_damage.py", "test_pages_threads.py",
-    "test_presence.py", "test_receipts.py", "test_redaction.py", "test_repository_settings.py", "test_socket_answers.py",
-    "test_template_pages.py", "test_token_pages.py", "test_tools.py", "test_typed_answers.py",
-    "test_wait_gate_docs.py", "test_waitgate.py", "test_webhooks_out.py",
+    "test_api_children.py", "test_api_events.py", "test_api_export.py", "test_api_levels.py", "test_api_pauses.py",
+    "test_api_threads.py", "test_api_tokens.py", "test_api_work_orders.py", "test_booking.py", "test_booking_remote.py",
+    "test_chat.py", "test_coding.py", "test_commands.py", "test_desk.py", "test_forgery.py", "test_inbound.py", "test_links.py",
+    "test_operations_page.py", "test_outbound_pages.py", "test_pages.py", "test_pages_children.py", "test_pages_damage.py",
+    "test_pages_messages.py", "test_pages_threads.py", "test_presence.py", "test_receipts.py", "test_redaction.py",
+    "test_repository_settings.py", "test_socket_answers.py", "test_template_pages.py", "test_token_pages.py", "test_tools.py",
+    "test_typed_answers.py", "test_wait_gate_docs.py", "test_waitgate.py", "test_webhooks_out.py",
 }  # fmt: skip
 """What these say of words, forms, protocols and status codes is no matter of the database; `matrix` opens all of it on both."""
 

@@ -35,6 +35,14 @@ def staff(name: str, *rights: str) -> User:
 
 
 @pytest.fixture
+def operator(db):
+    """The browser of somebody with every right on what `runs` has."""
+    user = staff("oli")
+    user.user_permissions.set(Permission.objects.filter(content_type__app_label="runs"))
+    return client_of(user)
+
+
+@pytest.fixture
 def root(db):
     return User.objects.create_superuser("root")
 

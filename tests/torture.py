@@ -18,6 +18,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
 from tests.servers import Redis
+from tests.soon import becomes
 from tests.stack import Stack
 
 BACKOFF = 0.05
@@ -234,8 +235,7 @@ async def storm(
 
 async def _reached(following: Collection[Client], seq: int) -> None:
     """Wait until somebody has seen so far."""
-    while max((client.seen[-1] for client in following if client.seen), default=0) < seq:  # noqa: ASYNC110
-        await asyncio.sleep(0.02)
+    await becomes(lambda: max((client.seen[-1] for client in following if client.seen), default=0) >= seq, seconds=3600)
 
 
 def faults(following: Collection[Client], *, last: int) -> list[str]:

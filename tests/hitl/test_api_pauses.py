@@ -13,7 +13,7 @@ from checkpoints.models import EventKind
 from hitl.models import Decision
 from tests.conftest import drive, fresh, pause_of
 from tests.databases import rows
-from tests.hitl.test_api_work_orders import ORDERS, anything, problem
+from tests.programs import ORDERS, anything, problem
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,7 @@ from rest_framework.throttling import UserRateThrottle
 
 from hitl.models import ApiToken
 from tests.databases import rows
-from tests.hitl.test_api_work_orders import ORDERS, problem
+from tests.programs import ORDERS, problem
 
 pytestmark = pytest.mark.django_db
 

@@ -13,6 +13,7 @@ from uvicorn.protocols.utils import ClientDisconnected
 
 from hitl import backpressure
 from hitl.backpressure import Gone, Patient, Stalled, patient
+from tests.soon import becomes
 
 BODY = {"type": "http.response.body", "body": b"x", "more_body": True}
 TEXT = {"type": "websocket.send", "text": "x"}
@@ -167,11 +168,6 @@ async def test_a_long_page_lets_others_have_their_turn(protocol):
     assert len(turns) >= 500 // backpressure.IN_A_ROW
 
 
-async def until(true):
-    while not true():  # noqa: ASYNC110  # the server tells nobody
-        await asyncio.sleep(0.01)
-
-
 def endless(counts):
     """Sends without end, as fast as it may, and counts."""
 
@@ -193,12 +189,12 @@ async def test_on_uvicorn_a_client_that_stops_reading_is_sent_no_more_and_cut(ki
     server = uvicorn.Server(uvicorn.Config(endless(counts), port=0, lifespan="off", log_config=None))
     serving = asyncio.create_task(server.serve())
     async with asyncio.timeout(20):
-        await until(lambda: server.started)
+        await becomes(lambda: server.started)
         port = server.servers[0].sockets[0].getsockname()[1]
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1000)
         upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + "x" * 22 + "==\r\n"
         writer.write(f"GET / HTTP/1.1\r\nHost: localhost\r\n{upgrade if kind == 'websocket' else ''}\r\n".encode())
-        await until(lambda: counts[kind] and not server.server_state.connections)
+        await becomes(lambda: counts[kind] and not server.server_state.connections)
         assert 0 < counts[kind] * 10_000 < 10_000_000, "the system's own buffers are the bound"
         writer.transport.abort()
         server.should_exit = True

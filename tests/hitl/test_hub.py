@@ -17,6 +17,7 @@ from hitl import hub as hubs
 from hitl import waiting
 from hitl.hub import Hub, Topic
 from project.local_layer import LocalChannelLayer
+from tests.soon import becomes
 
 THREAD = uuid.UUID("01a20298-56f4-764a-8bb2-2b1df175b704")
 
@@ -361,24 +362,18 @@ async def test_a_thousand_inboxes_are_kept_up_by_one_query_a_look(log, layer, mo
         hub._inbox._changes_of_late = changes
         tabs: list[list[int]] = [[] for _ in range(1000)]
         tasks = [asyncio.create_task(counted(hub, number, tab)) for number, tab in enumerate(tabs)]
-        await until(lambda: all(tabs))
+        await becomes(lambda: all(tabs))
         began, looks[0] = time.monotonic(), 0
-        await until(lambda: looks[0] >= 3)
+        await becomes(lambda: looks[0] >= 3)
         assert looks[0] <= 1 + (time.monotonic() - began) / hubs.LOOK_EVERY
         assert counts[0] == 1000, "nothing happened, so nobody counts again"
         happened[0] = 1
-        await until(lambda: all(tab == [0, 1] for tab in tabs))
+        await becomes(lambda: all(tab == [0, 1] for tab in tabs))
         assert counts[0] == 2000
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert hub._tasks == []
-
-
-async def until(true):
-    """The clock of `quick` ends what does not come."""
-    while not true():  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
 
 
 @pytest.mark.parametrize("away", ["count", "look"])
@@ -406,10 +401,10 @@ async def test_an_inbox_outlives_a_database_that_is_away(log, layer, monkeypatch
         hub._inbox._changes_of_late = changes
         seen: list[int] = []
         task = asyncio.create_task(counted(hub, 1, seen))
-        await until(lambda: seen == [1] and counts[0] == 2)  # the first look is over
+        await becomes(lambda: seen == [1] and counts[0] == 2)  # the first look is over
         happened[0] = 2
         await layer.group_send(live.INBOX, {"type": "inbox.hint"})
-        await until(lambda: seen == [1, 2])
+        await becomes(lambda: seen == [1, 2])
         assert failures[away] == 3
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -15,7 +15,7 @@ from runs.models import WorkOrder
 from tests.conftest import pause_of
 from tests.databases import at_once, rows
 from tests.databases import file_database as file_database
-from tests.hitl.test_api_work_orders import ORDERS, problem
+from tests.programs import ORDERS, problem
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,7 @@ from hitl import services
 from hitl.models import Via
 from tests.conftest import drive, pause_of
 from tests.databases import rows
-from tests.hitl.test_api_work_orders import problem
+from tests.programs import problem
 
 pytestmark = pytest.mark.django_db
 

@@ -21,6 +21,7 @@ from project.asgi import application
 from runs.engine.advance import advance
 from tests.conftest import pause_of
 from tests.databases import file_database as file_database
+from tests.soon import becomes
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 
@@ -244,7 +245,9 @@ async def test_a_socket_that_waits_is_one_task_and_is_pinged_all_the_same(url, a
     async with socket(f"{url}?after={paused.thread.last_seq}", as_ana) as communicator:
         assert await receive(communicator, 3) == [{"type": "ping"}] * 3
         consumers.PING_EVERY = 3600.0
-        await passes(lambda: [task.get_coro().__qualname__ for task in asyncio.all_tasks()].count("LiveConsumer._minded") == 1)
+        await becomes(
+            lambda: [task.get_coro().__qualname__ for task in asyncio.all_tasks()].count("LiveConsumer._minded") == 1, seconds=PATIENCE
+        )
 
 
 async def test_a_session_among_other_cookies_is_found(url, paused, ana):
@@ -278,7 +281,7 @@ async def test_without_hints_inboxes_keep_up_by_one_query_a_look_whatever_their_
         for inbox in inboxes:
             assert await receive(inbox, 1) == [{"type": "inbox", "waiting": 1, "gone": []}]
         looked, stirred = len(statements), hubs.hub()._inbox._changes
-        await passes(lambda: len(statements) >= looked + 3)
+        await becomes(lambda: len(statements) >= looked + 3, seconds=PATIENCE)
         assert hubs.hub()._inbox._changes == stirred, "nothing changed, so nobody counts"
         assert len(set(statements)) == 1, statements
         pause = await elsewhere(lambda: pause_of(paused))
@@ -295,12 +298,6 @@ def noting(function, statements):
             return function(*args)
 
     return run
-
-
-async def passes(true):
-    async with asyncio.timeout(PATIENCE):
-        while not true():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 async def test_the_inbox_of_a_stranger_counts_nothing_of_others(paused, zoe):

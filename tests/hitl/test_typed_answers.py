@@ -17,7 +17,7 @@ from tests.anything import order_that as order_that
 from tests.anything import state_of
 from tests.conftest import drive, fresh, kinds, pause_of
 from tests.databases import rows
-from tests.hitl.test_api_work_orders import problem
+from tests.programs import problem
 
 pytestmark = pytest.mark.django_db
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
-import io
 import json
 
 import pytest
-from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
 from checkpoints.models import Event, Thread
 from hitl.views import chat as page
-from runs import conversation, credentials, definitions, keeping, threads
+from runs import conversation, credentials, keeping, threads
 from runs.agents import memory, model
-from runs.workflows.base import Context, Go, Outcome, State, step
+from runs.workflows.base import Context, Go, Outcome, State
 from tests import agents
+from tests.anything import order_that as order_that
 from tests.conftest import drive
 from tests.databases import file_database as file_database
 from tests.openai_server import Answer, by_loop, serving
 from tests.sealing import NEW, keys
+from tests.wholeness import broken
 
 THOUGHTS = "The user wants a sum. Six times seven."
 ANSWER = "It is 42."
@@ -98,15 +98,12 @@ class TestAnAgent:
         assert streamed(thread)
         keeping.prune(now=timezone.now() + dt.timedelta(hours=1))
         assert not streamed(thread)
-        out = io.StringIO()
-        call_command("invariants", stdout=out)
-        assert "log_with_gaps" not in out.getvalue() or "ok" in out.getvalue()
+        assert broken() == {}
 
 
 SECRET = "sk-Wiesenschaumkraut-1234567890"
 
 
-@step("test.thinking_aloud")
 def thinking_aloud(state: State, context: Context) -> Outcome:
     secret = context.credential("forge")
     context.think(f"The key is {secret[:9]}")
@@ -119,13 +116,10 @@ def thinking_aloud(state: State, context: Context) -> Outcome:
 
 @pytest.mark.usefixtures("templates", "file_database")
 @pytest.mark.django_db(transaction=True)
-def test_secrets_are_out_of_thoughts_too_and_both_voices_keep_their_order(make_order):
+def test_secrets_are_out_of_thoughts_too_and_both_voices_keep_their_order(order_that):
     with keys(NEW):
         credentials.put("forge", SECRET)
-        definitions.edit_step_template("aloud", title="Aloud", function="test.thinking_aloud", config={})
-        steps = [{"step_type": "planning", "step_template_slug": "aloud"}]
-        definitions.edit_template("aloud", title="Aloud", steps=steps, needs_repository=False)
-        order = drive(make_order("aloud"))
+        order = drive(order_that(thinking_aloud))
         said: list[tuple[str, str]] = []
         for event in Event.objects.filter(kind="streaming_chunk").order_by("seq"):
             kind = "thought" if event.data.get("thinking") else "said"

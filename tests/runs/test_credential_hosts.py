@@ -18,6 +18,7 @@ from runs.models import Credential, Repository
 from runs.workflows.base import Proposal, StepFailed
 from tests import agents
 from tests.databases import file_database as file_database
+from tests.desks import operator as operator
 from tests.openai_server import KEY, Answer, by_loop, serving
 from tests.sealing import NEW, keys
 
@@ -160,15 +161,6 @@ def test_forges_and_git_are_given_it_for_their_own_host(settings):
 
 
 # Where it is said
-
-
-@pytest.fixture
-def operator(db) -> Client:
-    user = User.objects.create_user("oli", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(content_type__app_label="runs"))
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def test_the_admin_binds_a_credential_and_says_plainly_where_one_may_go(operator):

@@ -25,6 +25,7 @@ from runs.models import Credential, Pause, Run
 from runs.workflows.base import Ask, Call, Context, Go, Outcome, Report, State, StepFailed, step
 from tests.conftest import drive, pause_of, state_at_head
 from tests.databases import file_database as file_database
+from tests.desks import operator as operator
 from tests.sealing import NEW, OLD, dump, keys
 
 pytestmark = pytest.mark.django_db
@@ -269,15 +270,6 @@ def test_a_run_that_may_not_have_it_fails_with_words_and_a_code(make_order, leak
 
 
 # The admin
-
-
-@pytest.fixture
-def operator(db) -> Client:
-    user = User.objects.create_user("oli", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(content_type__app_label="runs"))
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def test_a_value_is_written_in_the_admin_and_shown_on_no_page(operator, team):

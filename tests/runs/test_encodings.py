@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from checkpoints.models import Event, Memo
 from checkpoints.redaction import MARKER
-from runs import credentials, definitions, encodings
+from runs import credentials, encodings
 from runs.engine.scrubbing import Said, Scrub
 from runs.models import Run
-from runs.workflows.base import Context, Go, Outcome, State, step
+from runs.workflows.base import Context, Go, Outcome, State
+from tests.anything import order_that as order_that
 from tests.conftest import drive, state_at_head
 from tests.databases import file_database as file_database
 from tests.sealing import NEW, keys
@@ -114,7 +115,6 @@ SECRET = 'p@ss/w+rd "Wiesenschaumkraut" é'
 BASIC = base64.b64encode(f"user:{SECRET}".encode()).decode()
 
 
-@step("test.leaking_encoded")
 def leaking_encoded(state: State, context: Context) -> Outcome:
     secret = context.credential("forge")
     forms = [write(secret) for write in WRITTEN.values()] + [BASIC]
@@ -128,13 +128,10 @@ def leaking_encoded(state: State, context: Context) -> Outcome:
 
 @pytest.mark.usefixtures("templates", "file_database")
 @pytest.mark.django_db(transaction=True)
-def test_state_log_events_and_results_hold_no_secret_in_another_writing(make_order):
+def test_state_log_events_and_results_hold_no_secret_in_another_writing(order_that):
     with keys(NEW):
         credentials.put("forge", SECRET)
-        definitions.edit_step_template("encoded", title="Encoded", function="test.leaking_encoded", config={})
-        steps = [{"step_type": "planning", "step_template_slug": "encoded"}]
-        definitions.edit_template("encoded", title="Encoded", steps=steps, needs_repository=False)
-        order = drive(make_order("encoded"))
+        order = drive(order_that(leaking_encoded))
         assert order.status == "completed", Run.objects.get().error
         said = "".join(event.data["content"] for event in Event.objects.filter(kind="streaming_chunk").order_by("seq"))
         values: list[Any] = [state_at_head(order.thread_id), *(memo.value for memo in Memo.objects.all())]

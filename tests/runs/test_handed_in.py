@@ -16,7 +16,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from runs.steps.workspace import GitWorkspace
-from runs.workflows.base import Context
+from runs.workflows.base import Context, StepFailed
 from runs.workflows.command import command
 from tests.runs.repositories import make_repository, never, order_for
 
@@ -32,8 +32,8 @@ with GitWorkspace(folder / "workspace", order, at=None, check=never) as workspac
     context = replace(context, keep=kept.__setitem__, credential=lambda name: f"of-{name}", stream=told.append)
     try:
         command({"revision_feedback": ""}, context)
-    except Exception as error:
-        print(getattr(error, "code", error))
+    except StepFailed as error:
+        print(error.code)
     print(kept["output"].strip(), kept["prompt"].strip())
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"django", "celery", "channels", "redis"}))
 """

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from runs.workflows.base import Context, Go, StepFailed, Stopped
 from runs.workflows.coding import plan_together
 from runs.workflows.command import command
 from tests.runs.repositories import Desk, failure, git, make_repository
+from tests.stack import until
 
 HOSTILE = Path(__file__).resolve().parent.parent / "hostile.py"
 
@@ -76,15 +76,6 @@ def alive(marker: str) -> list[str]:
     return found
 
 
-def became(what: Callable[[], bool]) -> bool:
-    ends = time.monotonic() + 20
-    while not what():
-        if time.monotonic() > ends:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 def test_a_gigabyte_of_output_is_cut_off(desk):
     """What it wrote so far is kept, within bounds; nothing of it is held in memory as a line."""
     error = failure(hostile(desk, "flood", max_output=5_000_000).attempt, command)
@@ -133,10 +124,10 @@ def test_a_worker_that_is_killed_takes_its_agent_along(tmp_path):
         try:
             assert worker.stdout is not None and worker.stdout.readline() == b"on\n"
             # A process between two programs has no command line for an instant, after its parent was told that it has begun.
-            assert became(lambda: alive(marker) != [])
+            until(lambda: alive(marker), what="the agent")
         finally:
             worker.kill()
-    assert became(lambda: alive(marker) == [])
+    until(lambda: not alive(marker), seconds=20, what="its end")
 
 
 def test_approvals_and_events_in_its_output_are_words(desk):

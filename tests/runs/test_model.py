@@ -1,6 +1,6 @@
 """The engine against a plain picture of it: whatever people, workers and accidents do in whatever order, both agree.
 
-And flows made at random, whose counters can be told beforehand.
+And flows made at random, whose counters can be told beforehand. Long, since the picture and the rules that compare it are read together.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ from runs.steps import sandbox
 from runs.workflows.base import Stopped
 from runs.workflows.command import command
 from tests.runs.repositories import failure
-from tests.runs.test_hostile_agents import alive, became, hostile
+from tests.runs.test_hostile_agents import alive, hostile
 from tests.runs.test_hostile_agents import desk as desk
+from tests.stack import until
 
 pytestmark = pytest.mark.one_database
 WALL = Path(__file__).resolve().parent.parent / "wall.py"
@@ -75,7 +76,7 @@ def test_a_cancelled_agent_behind_the_wall_is_killed_with_the_wall(walled):
     with pytest.raises(Stopped):
         hostile(walled, "stubborn", marker).attempt(command, check=check)
     assert time.monotonic() - began < 15
-    assert became(lambda: alive(marker) == [] and alive(str(WALL)) == [])
+    until(lambda: not alive(marker) and not alive(str(WALL)), seconds=20, what="the end of both")
 
 
 def test_exit_codes_come_through(walled):

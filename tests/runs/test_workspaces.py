@@ -183,14 +183,20 @@ def test_links_are_not_followed(make_paused, ana, tmp_path):
     assert (precious / "file").exists()
 
 
-def test_a_mirror_stays_while_an_order_on_it_lives(make_paused, ana):
-    order = make_paused()
+def mirror_for(order):
+    """The order's mirror, which nothing was fetched into for long."""
     url = "https://example.org/ada/engine"
     WorkOrder.objects.filter(pk=order.pk).update(repository_url=url)
     mirror = workspaces.mirror_of(url)
     assert mirror is not None
     mirror.mkdir(parents=True)
     os.utime(mirror, (0, 0))
+    return mirror
+
+
+def test_a_mirror_stays_while_an_order_on_it_lives(make_paused, ana):
+    order = make_paused()
+    mirror = mirror_for(order)
     workspaces.collect(before=timezone.now())
     assert mirror.exists()
     ended(order, LONG, ana)
@@ -202,12 +208,7 @@ def test_a_mirror_stays_while_an_order_on_it_lives(make_paused, ana):
 def test_a_mirror_stays_as_long_as_a_workspace_that_borrows_from_it(make_paused, ana, settings):
     """An order that has ended may be retried; its workspace goes first, also where room is needed."""
     order = make_paused()
-    url = "https://example.org/ada/engine"
-    WorkOrder.objects.filter(pk=order.pk).update(repository_url=url)
-    mirror = workspaces.mirror_of(url)
-    assert mirror is not None
-    mirror.mkdir(parents=True)
-    os.utime(mirror, (0, 0))
+    mirror = mirror_for(order)
     folder = folder_of(ended(order, dt.timedelta(hours=2), ana))
     workspaces.collect(before=timezone.now() - dt.timedelta(days=1))
     assert folder.exists() and mirror.exists()
