@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import pytest
 from django.utils import timezone
+from kombu import Consumer, Queue
+from kombu.common import ignore_errors
 
 from project.celery import app
 from runs import tasks
-from tests.servers import free_port
+from tests.servers import Redis, free_port
 
 
 class Enough(Exception):
@@ -31,6 +34,25 @@ def test_an_absent_broker_is_looked_for_every_second_however_long_it_is_away(mon
     with pytest.raises(Enough), getattr(app, kind)(url) as connection:
         connection.ensure_connection(away, app.conf.broker_connection_max_retries)
     assert set(pauses) == {1.0}
+
+
+def test_a_worker_outlives_a_connection_that_is_lost_while_it_has_a_message(tmp_path):
+    """P3: as Celery closes it, twice, with a message that is not acknowledged; kombu's own connection ends the worker then."""
+    broker = Redis(tmp_path)
+    broker.start()
+    connection = app.connection_for_read(broker.url)
+    connection.SimpleQueue("lost").put({})
+    channels: list[Any] = [connection.default_channel, connection.channel()]
+    for channel, name in zip(channels, ("lost", "other"), strict=True):
+        Consumer(channel, [Queue(name)], callbacks=[lambda body, message: None]).consume()
+    connection.drain_events(timeout=10)
+    for channel in channels:
+        if not channel._in_poll:
+            channel._brpop_start()
+    broker.kill()
+    connection.collect(socket_timeout=1)
+    ignore_errors(connection, connection.close)
+    assert channels[0].closed
 
 
 @pytest.mark.django_db
