@@ -19,7 +19,7 @@ from django.db import transaction
 
 from checkpoints import codec, live, log
 from checkpoints.models import EventKind
-from hitl import policy, services
+from hitl import closing, policy
 from hitl.models import Snooze
 from hitl.outbound import planning
 from hitl.outbound_models import Occasion
@@ -106,9 +106,9 @@ def fire(pause: Pause, *, now: dt.datetime, asked: People) -> None:
         case "escalate":
             _escalate(pause, now, asked)
         case "approve":
-            services.decide_by_policy(pause, action=APPROVE, words=SILENCE[APPROVE], at=now)
+            closing.by_policy(pause, action=APPROVE, words=SILENCE[APPROVE], at=now)
         case "cancel":
-            services.decide_by_policy(pause, action=CANCEL, words=SILENCE[CANCEL], at=now)
+            closing.by_policy(pause, action=CANCEL, words=SILENCE[CANCEL], at=now)
         case _:
             runs.expire(pause, now=now)
 

@@ -10,15 +10,15 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F
 from django.utils import timezone
 from django.utils.formats import date_format
 
-from checkpoints import codec, log, redaction
+from checkpoints import codec, log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
-from hitl import ledger, outside, policy, sight, tool_calls, voting
+from hitl import closing, outside, policy, sight, tool_calls, voting
 from hitl.models import Decision, Via, Vote
 from hitl.outbound import planning
 from hitl.outsiders import Outsider
@@ -27,8 +27,7 @@ from runs import services as runs
 from runs.engine.facts import asked
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.services import PauseClosed
-from runs.states import LIVE, FailureCode, PauseStatus, RunEnded
-from runs.taking_back import goes_on_at
+from runs.states import LIVE, PauseStatus, RunEnded
 from runs.workflows import schemas
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
@@ -246,16 +245,6 @@ def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: Actor) ->
 
 
 @transaction.atomic(durable=True)
-def decide_by_policy(pause: Pause, *, action: str, words: str, at: dt.datetime) -> Decision:
-    """Record what the rules of a question, `answerable`, say of it at its deadline, and let the run act on it. It is nobody's vote.
-
-    Raises PauseClosed where it was answered, or its deadline moved, since it was read; what `_close` raises else.
-    """
-    answer = voting.Answer(action, Via.POLICY, words, None, None, None, None)
-    return _close(pause, answer, by=None, seat=None, votes=[], at=at, while_=Q(deadline_at=pause.deadline_at, stage=pause.stage))
-
-
-@transaction.atomic(durable=True)
 def _record(pause: Pause, answer: voting.Answer, *, by: Actor, seat: Actor) -> Decision | Vote:
     """Close the question with a person's answer. A vote after which others are missing stays alone."""
     votes: list[Vote] = []
@@ -264,61 +253,7 @@ def _record(pause: Pause, answer: voting.Answer, *, by: Actor, seat: Actor) -> D
         if vote is not None and len(votes) < policy.quorum(pause):
             return vote
     now = timezone.now()
-    return _close(pause, answer, by=by, seat=seat, votes=votes, at=now, while_=policy.free_for(by, now=now))
-
-
-def _close(
-    pause: Pause, answer: voting.Answer, *, by: Actor | None, seat: Actor | None, votes: list[Vote], at: dt.datetime, while_: Q
-) -> Decision:
-    """Close the pause, write the decision and move the run. Call inside a transaction; `while_` is as for `close_pause`."""
-    action, payload = answer.action, answer.payload
-    runs.close_pause(pause, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED, at=at, while_=while_)
-    decision = Decision(
-        pause=pause,
-        action=action,
-        feedback=answer.feedback,
-        payload=None if payload is None else redaction.redact(dict(payload)),
-        edited_content=answer.edited_content or "",
-        decided_by=by if isinstance(by, User) else None,
-        external=by.address if isinstance(by, Outsider) else "",
-        on_behalf_of=seat if isinstance(seat, User) and seat != by else None,
-        votes=[vote.digest for vote in votes],
-        decided_at=at,
-        goes_on_at=goes_on_at(pause, action, now=at),
-        via=answer.via,
-        revision=pause.revision,
-        content_digest=pause.content_digest,
-    )
-    name = decision.name
-    told = {
-        "decision_id": decision.shown_id,
-        "decision": action,
-        "feedback": answer.feedback,
-        "by": name,
-        **({"external": True} if decision.external else {}),
-        **({"on_behalf_of": policy.name_of(seat)} if seat and seat != by else {}),
-        **({"edited": True} if decision.edited_content else {}),
-        **({"votes": len(votes)} if votes else {}),
-        "via": answer.via,
-        "revision": pause.revision,
-        **({"sender": redaction.redact(dict(answer.sender))} if answer.sender else {}),
-    }
-    if action == CANCEL:
-        code = FailureCode.CANCELLED_BY_USER if by else FailureCode.CANCELLED_BY_POLICY
-        runs.cancel_paused(pause, by=name, answer=told, code=code)
-    else:
-        runs.resume(
-            pause,
-            action=action,
-            by=name,
-            feedback=answer.feedback,
-            answer=told,
-            update=tool_calls.brought(pause, action, payload, answer.update),
-            edited=decision.edited_content,
-            at=decision.goes_on_at,
-        )
-    ledger.append(decision)
-    return decision
+    return closing.close(pause, answer, by=by, seat=seat, votes=votes, at=now, while_=policy.free_for(by, now=now))
 
 
 class NotPaused(Exception):

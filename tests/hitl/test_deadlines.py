@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints.models import Event
-from hitl import deadlines, invariants, postponing, services
+from hitl import closing, deadlines, invariants, postponing, services
 from hitl.models import Decision, Via
 from hitl.outbound import planning
 from hitl.tasks import fire_deadlines
@@ -264,7 +264,7 @@ def test_a_sweep_that_read_too_early_ends_nothing(asked, ana, moved):
         Pause.objects.update(stage=1)
     for act in (
         lambda: runs.expire(seen, now=at(pause, 4)),
-        lambda: services.decide_by_policy(seen, action="approve", words="", at=at(pause, 4)),
+        lambda: closing.by_policy(seen, action="approve", words="", at=at(pause, 4)),
     ):
         with pytest.raises(PauseClosed):
             act()
