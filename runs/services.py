@@ -17,7 +17,7 @@ from django.utils import timezone
 from checkpoints import codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
-from runs import coders, definitions, files, repositories
+from runs import coders, definitions, files, repositories, urgency
 from runs.engine import approvals, commit, damage, ending
 from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
@@ -26,6 +26,7 @@ from runs.forks import STEPPED_AROUND, NothingToFork, check_reason, check_review
 from runs.models import Pause, Repository, Run, Template, WorkOrder
 from runs.states import EXPIRED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
 from runs.tasks import next_turn_on_commit, nudge_on_commit
+from runs.urgency import Urgency
 from runs.workflows import attached, calls, schemas, sequence
 
 FIRST_STATE: Mapping[str, Any] = {"revision_feedback": "", "decided": {}}
@@ -181,7 +182,8 @@ def _create(
             raise InputInvalid({"interrupt": [f"The template has no step {name[:100]!r} to stop at."]})
     state = {**FIRST_STATE, **({attached.KEY: dict(brought)} if brought else {})}
     start = Start(state=state, next_step=definition.steps[0]["name"])
-    run = _follow(order, begin(thread, definition, order, start, started_by=by, **stops))
+    how = urgency.of_new(by)
+    run = _follow(order, begin(thread, definition, order, start, started_by=by, **stops), how)
     asked = [line(f"Asks again for {again_of.shown_id}", again_of=again_of.shown_id)] if again_of is not None else []
     if lines := [*asked, *unkept(input)]:
         log.append(thread.pk, run.pk, lines)
@@ -320,12 +322,12 @@ def _suspend(wanted: QuerySet[Run], by: User, what: str) -> None:
         raise RunEnded(f"{what} does not work at the moment, so there is nothing to suspend.")
 
 
-def _follow(order: WorkOrder | None, run: Run) -> Run:
+def _follow(order: WorkOrder | None, run: Run, how: Urgency = Urgency.GOING_ON) -> Run:
     """Make a new run its order's latest, if it has one, and tell a worker. Call inside the transaction that made it."""
     if order is not None:
         order.latest_run = run
         order.save(update_fields=["latest_run"])
-    nudge_on_commit(run.pk, run.queue)
+    nudge_on_commit(run.pk, run.queue, urgency=how)
     return run
 
 

@@ -28,6 +28,7 @@ from runs.engine import lease, putting_off, recovery
 from runs.engine.advance import advance
 from runs.engine.stopping import stopping
 from runs.models import QueuedTurn
+from runs.urgency import Urgency
 from runs.workflows.sequence import DEFAULT_QUEUE
 
 logger = logging.getLogger(__name__)
@@ -83,10 +84,10 @@ def sweep() -> None:
     check_connection()
     wanted = recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS))
     room = _room({queue for _, queue in wanted})
-    for run_id, queue in wanted:
+    for (run_id, queue), urgency in wanted.items():
         room[queue] -= 1
         if room[queue] >= 0:
-            send(run_id, queue)
+            send(run_id, queue, urgency)
     for thread_id in set(QueuedTurn.objects.due().values_list("thread", flat=True)[:TURNS]):
         send_next_turn(thread_id)
     keeping.tend(now=timezone.now())
@@ -128,12 +129,12 @@ def check_connection() -> None:
         connection.close()
 
 
-def send(run_id: uuid.UUID, queue: str) -> None:
+def send(run_id: uuid.UUID, queue: str, urgency: Urgency = Urgency.GOING_ON) -> None:
     """Send a message now. For tasks: one that ends may take its process along, and the sender's thread with it.
 
     Never raises: with the broker away, the sweep does it later. May take seconds with one that hangs.
     """
-    _send(lambda: advance_run.apply_async((str(run_id),), queue=queue), ids.show("run", run_id))
+    _send(lambda: advance_run.apply_async((str(run_id),), queue=queue, priority=int(urgency)), ids.show("run", run_id))
 
 
 def send_next_turn(thread_id: uuid.UUID) -> None:
@@ -156,11 +157,11 @@ def _open_breaker() -> None:
     _broken_until = time.monotonic() + BREAKER_SECONDS
 
 
-def nudge(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE) -> None:
+def nudge(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE, urgency: Urgency = Urgency.GOING_ON) -> None:
     """Tell a worker of that queue to look at a run. Neither raises nor waits for the broker."""
     if time.monotonic() < _broken_until:
         return
-    if not _sender.give(lambda: send(run_id, queue)):
+    if not _sender.give(lambda: send(run_id, queue, urgency)):
         logger.warning("too many messages wait for the broker; the sweep will find %s", ids.show("run", run_id))
 
 
@@ -173,9 +174,11 @@ def next_turn_on_commit(thread_id: uuid.UUID) -> None:
         transaction.on_commit(lambda: _sender.give(lambda: send_next_turn(thread_id)), robust=True)
 
 
-def nudge_on_commit(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE, *, at: dt.datetime | None = None) -> None:
+def nudge_on_commit(
+    run_id: uuid.UUID, queue: str = DEFAULT_QUEUE, *, at: dt.datetime | None = None, urgency: Urgency = Urgency.GOING_ON
+) -> None:
     """Nudge once the open transaction commits, or later, once the run is due."""
-    transaction.on_commit(lambda: nudge(run_id, queue) if at is None else _nudge_later(run_id, queue, at), robust=True)
+    transaction.on_commit(lambda: nudge(run_id, queue, urgency) if at is None else _nudge_later(run_id, queue, at), robust=True)
 
 
 def _nudge_later(run_id: uuid.UUID, queue: str, at: dt.datetime) -> None:

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from checkpoints import codec, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread, WhenBusy
-from runs import conversation, definitions
+from runs import conversation, definitions, urgency
 from runs.engine.begin import Start, begin, following
 from runs.engine.facts import line, unkept
 from runs.forks import STEPPED_AROUND, check_reviews
@@ -145,6 +145,7 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     if passed:
         start = replace(start, metadata={STEPPED_AROUND: passed})
     thread = Thread.objects.get(pk=thread_id)
+    soon = urgency.of_new(by)
     run = begin(
         thread,
         definition,
@@ -160,7 +161,7 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     how = f"{by.get_username()} began a run at step {start.next_step}" + (f": {turn.reason}" if turn.reason else "")
     given = {**(turn.state or {}), **(turn.input or {})}
     log.append(thread_id, run.pk, [line(how, start.next_step), *unkept(given, start.next_step)])
-    nudge_on_commit(run.pk, run.queue)
+    nudge_on_commit(run.pk, run.queue, urgency=soon)
     return run
 
 

@@ -15,24 +15,27 @@ from django.utils import timezone
 
 from checkpoints import log, store
 from checkpoints.models import Checkpoint
+from runs import urgency
 from runs.engine import ending, entries
 from runs.engine.ending import Wake
 from runs.engine.facts import line
 from runs.models import Run, RunQuerySet
 from runs.states import FAILED, PENDING, RUNNING, FailureCode
+from runs.urgency import Urgency
 
 logger = logging.getLogger(__name__)
 
 BATCH = 500
 
 
-def due_again(*, now: dt.datetime, patience: dt.timedelta) -> list[Wake]:
-    """Take lost runs back; give the runs that want a message: those first, then of each queue the oldest."""
-    wanted = dict.fromkeys(take_back(now=now))
+def due_again(*, now: dt.datetime, patience: dt.timedelta) -> dict[Wake, Urgency]:
+    """Take lost runs back; give the runs that want a message, with their urgency: lost ones first, then by queue the urgent ones."""
+    wanted = dict.fromkeys(take_back(now=now), Urgency.GOING_ON)
     overdue = Run.objects.overdue(before=now - patience)
     for queue in overdue.order_by().values_list("queue", flat=True).distinct():
-        wanted |= dict.fromkeys(overdue.filter(queue=queue).order_by("due_at").values_list("pk", "queue")[:BATCH])
-    return list(wanted)
+        for run_id, how in urgency.in_order(overdue.filter(queue=queue), most=BATCH):
+            wanted.setdefault((run_id, queue), how)
+    return wanted
 
 
 def take_back(*, now: dt.datetime, everything: bool = False) -> list[Wake]:

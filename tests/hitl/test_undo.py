@@ -183,7 +183,7 @@ def test_the_process_that_decided_looks_again_at_the_end(asked, ana, committing,
     """A hint only: the sweep finds the run without it."""
     started, sent = [], []
     monkeypatch.setattr(threading.Timer, "start", lambda timer: started.append(timer))
-    monkeypatch.setattr(tasks, "send", lambda run_id, queue: sent.append(run_id))
+    monkeypatch.setattr(tasks, "send", lambda run_id, queue, urgency: sent.append(run_id))
     with committing():
         approve(asked, ana)
     [timer] = started

@@ -121,14 +121,14 @@ def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(ten_thous
     assert "pause_open_by_next" in Pause.objects.due(now=timezone.now())[: deadlines.BATCH].explain()
     assert Run.objects.filter(status="paused").count() == PAUSED + 1
     with CaptureQueriesContext(connection) as queries:
-        assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == []
+        assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
     assert len(queries) == 2
     lost, overdue = Run.objects.lost(now=timezone.now()), Run.objects.overdue(before=timezone.now())
     assert "run_running_by_lease" in lost.order_by("lease_until").explain()
     assert "run_pending_by_due" in overdue.order_by("due_at").explain()
     order = crash.make("crash", by=ana, team=team)
     assert order.latest_run_id is not None
-    assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == [(order.latest_run_id, "steps")]
+    assert list(recovery.due_again(now=timezone.now(), patience=dt.timedelta(0))) == [(order.latest_run_id, "steps")]
     with CaptureQueriesContext(connection) as queries:
         assert claims.claim(order.latest_run_id, now=timezone.now())
     assert len(queries) == 1

@@ -44,7 +44,7 @@ def at_once(monkeypatch):
 def sent(at_once, monkeypatch):
     """The run ids in messages, in order."""
     messages: list[str] = []
-    monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue: messages.extend(arguments))
+    monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue, priority: messages.extend(arguments))
     return messages
 
 
@@ -53,7 +53,7 @@ def broker_down(at_once, monkeypatch):
     """Every send fails; gives the list of attempts."""
     attempts: list[str] = []
 
-    def refuse(arguments, queue):
+    def refuse(arguments, queue, priority):
         attempts.extend(arguments)
         raise ConnectionError("no broker")
 
@@ -68,7 +68,7 @@ class Hanging:
         self.reached, self.answers = threading.Event(), threading.Event()
         self.taken: list[str] = []
 
-    def take(self, arguments, queue):
+    def take(self, arguments, queue, priority):
         self.reached.set()
         assert self.answers.wait(30)
         self.taken.extend(arguments)
@@ -151,8 +151,8 @@ def test_messages_do_not_pile_up_while_the_broker_hangs(hanging, monkeypatch):
 
 
 def test_once_the_broker_failed_what_waited_is_left_to_the_sweep(hanging, monkeypatch):
-    def fail(arguments, queue):
-        hanging.take(arguments, queue)
+    def fail(arguments, queue, priority):
+        hanging.take(arguments, queue, priority)
         raise ConnectionError("no answer")
 
     monkeypatch.setattr(tasks.advance_run, "apply_async", fail)
@@ -179,7 +179,7 @@ def test_a_command_has_sent_its_messages_when_it_is_over():
 import uuid, django
 django.setup()
 from runs import tasks
-tasks.advance_run.apply_async = lambda arguments, queue: print(*arguments, queue)
+tasks.advance_run.apply_async = lambda arguments, queue, priority: print(*arguments, queue)
 tasks.nudge(uuid.UUID(int=7), "agents")
 """
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "project.settings"}
@@ -195,7 +195,7 @@ def test_a_forked_child_has_a_sender_of_its_own(hanging, monkeypatch):
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue: os.write(writing, arguments[0].encode()))
+        monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue, priority: os.write(writing, arguments[0].encode()))
         tasks.nudge(uuid.UUID(int=8))
         os._exit(not tasks._sender.flush(30))
     os.close(writing)

@@ -56,7 +56,7 @@ def test_a_run_that_waits_for_its_next_try_is_not_picked_up_before(order_that):
     order = drive(order_that(failing, retry={"attempts": 2, "base": 3600, "cap": 3600}))
     Run.objects.update(due_at=timezone.now() + dt.timedelta(minutes=5))
     assert advance(order.latest_run.pk, budget=1) == []
-    assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == []
+    assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
 
 
 def test_after_its_last_try_the_run_fails_with_the_last_words(order_that):

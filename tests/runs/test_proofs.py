@@ -279,7 +279,7 @@ def test_a_later_try_is_a_row_that_the_sweep_fires_and_no_message_waits_in_the_b
     assert (sent, len(tries)) == ([], 1)
     Run.objects.update(due_at=LONG_AGO)
     tasks.sweep()
-    assert sent == [((str(order.latest_run_id),), {"queue": "steps"})]
+    assert sent == [((str(order.latest_run_id),), {"queue": "steps", "priority": 0})]
     for _ in range(100):
         tasks.advance_run(*sent[0][0])
     assert (fresh(order).status, len(tries)) == ("completed", 2)
@@ -363,7 +363,7 @@ def test_a_cancellation_that_comes_during_the_last_step_counts(make_order, ana):
     assert (order.latest_run.status, kinds(order).count("run_completed")) == ("cancelled", 0)
     assert kinds(order)[-2:] == ["run_cancelled", "checkpoint_created"]
     assert called() == ["planning", "execute", "review", "finish"]
-    assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == []
+    assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
 
 
 @pytest.mark.parametrize("step", ["finish", "execute"])
@@ -406,7 +406,7 @@ def test_a_cancelled_run_waits_for_nothing_any_more(make_order, order_that, ana,
     assert not Pause.objects.open().exists()
     before = rows()
     Run.objects.update(due_at=LONG_AGO)
-    assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == []
+    assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
     assert advance(order.latest_run_id, budget=60) == []
     Run.objects.update(due_at=order.latest_run.due_at)
     after = rows()

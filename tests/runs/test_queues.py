@@ -11,10 +11,13 @@ from django.utils import timezone
 from hitl import services
 from hitl.models import Via
 from runs import definitions, tasks
+from runs import services as runs
 from runs.engine import recovery
 from runs.models import Run
+from runs.urgency import SHARE, Urgency
 from tests import steps
 from tests.conftest import drive, pause_of
+from tests.servers import Redis
 
 pytestmark = pytest.mark.django_db
 
@@ -27,7 +30,7 @@ def sent(monkeypatch):
     messages: list[tuple[str, str]] = []
     monkeypatch.setattr(tasks, "_broken_until", 0.0)
     monkeypatch.setattr(tasks._sender, "give", lambda job: job() or True)
-    monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue: messages.append((*arguments, queue)))
+    monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue, priority: messages.append((*arguments, queue)))
     return messages
 
 
@@ -123,3 +126,47 @@ def test_a_backlog_of_agents_hides_no_overdue_run_of_another_queue(mixed, make_o
     tasks.sweep()
     assert sorted(queue for _, queue in sent) == ["agents", "agents", "steps"]
     assert (waiting[3], "steps") in sent
+
+
+def test_an_answer_goes_before_a_burst_of_new_orders_and_a_burst_before_nobody(mixed, make_order, monkeypatch, committing, ana, ben):
+    """P3, P12: an answer waited 20.7 s behind 1 200 new orders, and so did everybody's first order behind one person's burst."""
+    urgencies: list[tuple[str, int]] = []
+    monkeypatch.setattr(tasks, "_broken_until", 0.0)
+    monkeypatch.setattr(tasks._sender, "give", lambda job: job() or True)
+    monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue, priority: urgencies.append((*arguments, priority)))
+    asked = make_order("mixed")
+    for _ in range(2):
+        tasks.advance_run(str(asked.latest_run_id))
+    urgencies.clear()
+    with committing():
+        burst = [runs.submit("mixed", by=ana) for _ in range(SHARE + 2)]
+        first = runs.submit("mixed", by=ben)
+        services.decide(pause_of(asked).pk, action="approve", by=ana, via=Via.PAGE)
+    by_run = dict(urgencies)
+    assert [by_run[str(order.latest_run_id)] for order in burst] == [Urgency.NEW] * SHARE + [Urgency.CROWDED] * 2
+    assert by_run[str(first.latest_run_id)] == Urgency.NEW
+    assert by_run[str(asked.latest_run_id)] == Urgency.GOING_ON
+
+    urgencies.clear()  # every message is lost: the sweep sends them again, in this order though the answer is the newest
+    Run.objects.filter(status="pending").update(due_at=timezone.now() - dt.timedelta(minutes=1))
+    monkeypatch.setattr(tasks, "_room", lambda queues: dict.fromkeys(queues, 1000))
+    tasks.sweep()
+    assert urgencies[0] == (str(asked.latest_run_id), Urgency.GOING_ON)
+    assert dict(urgencies) == by_run
+    assert [urgency for _, urgency in urgencies] == sorted(urgency for _, urgency in urgencies)
+
+
+@pytest.mark.one_database
+def test_a_worker_takes_the_most_urgent_message_first(tmp_path):
+    """P3: as Redis keeps them."""
+    broker = Redis(tmp_path)
+    broker.start()
+    try:
+        with current_app.connection_for_write(broker.url) as connection:
+            line = connection.SimpleQueue("urgency")
+            for number, urgency in enumerate([Urgency.CROWDED, Urgency.NEW, Urgency.GOING_ON, Urgency.NEW]):
+                line.put(number, priority=int(urgency))
+            assert line.qsize() == 4
+            assert [line.get(timeout=5).payload for _ in range(4)] == [2, 1, 3, 0]
+    finally:
+        broker.kill()
