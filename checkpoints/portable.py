@@ -48,8 +48,9 @@ class ImportRefused(Exception):
 
 
 class DocumentTooLarge(ImportRefused):
-    def __init__(self, limit: int) -> None:
-        super().__init__("document_too_large", f"The document is larger than {limit} bytes.")
+    def __init__(self, limit: int, words: str = "") -> None:
+        super().__init__("document_too_large", words or f"The document is larger than {limit} bytes.")
+        self.limit = limit
 
 
 # export

@@ -15,8 +15,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints import codec, portable
+from hitl import incoming
 from hitl import portable as whole
 from hitl.api_threads import ThreadIn, ThreadOut, thread_of
+from runs import limits
 from runs.api import user_of
 
 
@@ -38,16 +40,22 @@ class ThreadExport(APIView):
 
 
 class DocumentParser(BaseParser):
-    """Reads no more than a document may have."""
+    """Reads no more than a document may have, bytes and values: 20 MB of brackets would become 450 MB."""
 
     media_type = "application/json"
 
     def parse(self, stream: IO[Any], media_type: str | None = None, parser_context: Any = None) -> Any:
         limit: int = settings.WAYSTATION_IMPORT_BYTES
-        return portable.read(stream.read(limit + 1), limit=limit)
+        raw: bytes = stream.read(limit + 1)
+        try:
+            incoming.count_parts(raw, parts=limits.IMPORT_PARTS)
+        except incoming.Unreadable as error:
+            raise portable.DocumentTooLarge(limit, str(error)) from error
+        return portable.read(raw, limit=limit)
 
 
 class ThreadImport(APIView):
+    body_limit = "IMPORT_BYTES"
     parser_classes = (DocumentParser,)
 
     @extend_schema(

@@ -78,11 +78,11 @@ urlpatterns = [
     path("deliveries", api_outbound.Deliveries.as_view()),
     path("deliveries/<dlv:delivery_id>", api_outbound.DeliveryDetail.as_view()),
     path("deliveries/<dlv:delivery_id>/again", api_outbound.DeliveryAgain.as_view()),
-    path("workflows/wait", inbound.bounded(api_workflows.WorkflowWait.as_view())),
+    path("workflows/wait", api_workflows.WorkflowWait.as_view()),
     path("workflows/<str:run_id>", api_workflows.Workflow.as_view()),
     path("workflows/<str:run_id>/resume", inbound.once_per_event(api_workflows.WorkflowResume.as_view())),
     path("workflows/<str:run_id>/resume-and-continue", inbound.once_per_event(api_workflows.WorkflowContinue.as_view())),
-    path("resume", inbound.bounded(api_workflows.TraceResume.as_view())),
+    path("resume", api_workflows.TraceResume.as_view()),
     path("inbound/<slug:source>", inbound.signed(api_workflows.Inbound.as_view())),
     re_path("", api.NoSuchRoute.as_view()),
 ]

@@ -158,6 +158,8 @@ def event_in(request: Request, run_id: str = "") -> ResumeEvent:
 
 
 class WorkflowWait(APIView):
+    body_limit = "EVENT_BYTES"
+
     @extend_schema(
         operation_id="open_wait",
         request=WaitIn,
@@ -182,6 +184,8 @@ class Workflow(APIView):
 
 
 class WorkflowResume(APIView):
+    body_limit = "EVENT_BYTES"
+
     @extend_schema(
         operation_id="resume_workflow",
         request=ResumeEventIn,
@@ -195,6 +199,8 @@ class WorkflowResume(APIView):
 
 
 class WorkflowContinue(APIView):
+    body_limit = "EVENT_BYTES"
+
     @extend_schema(
         operation_id="resume_and_continue_workflow",
         request=ResumeEventIn,
@@ -227,6 +233,8 @@ class TraceOut(serializers.Serializer[Any]):
 
 
 class TraceResume(APIView):
+    body_limit = "EVENT_BYTES"
+
     @extend_schema(
         operation_id="resume_trace",
         request=TraceIn,
@@ -247,6 +255,7 @@ class TraceResume(APIView):
 
 
 class Inbound(APIView):
+    body_limit = "EVENT_BYTES"
     authentication_classes = (BySource,)
 
     @extend_schema(

@@ -8,9 +8,7 @@ STALE it may be used again, and the services behind it refuse to do twice what w
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Callable
-from http import HTTPStatus
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -22,6 +20,7 @@ from rest_framework.request import Request
 from checkpoints import codec
 from hitl.authentication import BearerAuthentication
 from hitl.models import IdempotencyKey
+from hitl.problems import response as problem
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
@@ -115,8 +114,3 @@ def _again(row: IdempotencyKey, digest: str) -> HttpResponse:
     response = HttpResponse(bytes(row.body), status=row.status, content_type=row.content_type)
     response[REPLAYED] = "true"
     return response
-
-
-def problem(status: int, code: str, detail: str) -> HttpResponse:
-    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
-    return HttpResponse(json.dumps(body), status=status, content_type="application/problem+json")

@@ -1,4 +1,4 @@
-"""What stands before the views that take events from outside: the size of a request, repetitions by id, and signatures.
+"""What stands before the views that take events from outside: repetitions by id, and signatures. Their size is `hitl.incoming`'s.
 
 A repetition gets the first one's answer and has no second effect: by `sender_metadata.event_id` where somebody is logged in or brings a
 token, by `webhook-id` where a source signs. Only what was taken, or did not fit, uses an id up: what came too soon may come again.
@@ -6,7 +6,6 @@ token, by `webhook-id` where a source signs. Only what was taken, or did not fit
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -19,12 +18,10 @@ from rest_framework.request import Request
 from checkpoints import codec
 from checkpoints.fields import demand
 from checkpoints.sealing import KeyMissing, SealBroken
-from hitl import idempotency, signing
+from hitl import idempotency, incoming, problems, signing
 from hitl.authentication import SEEN_EVERY
 from hitl.models import InboundSource
 
-MAX_BYTES = 1024 * 1024
-"""Of a request."""
 MARK = "\t"
 """Begins the keys that are kept here: no client's Idempotency-Key may hold it."""
 LONGEST = 1_000
@@ -32,23 +29,9 @@ LONGEST = 1_000
 View = Callable[..., HttpResponse]
 
 
-def bounded(view: View) -> View:
-    """Refuse what is too large before it is read."""
-
-    @wraps(view)
-    def handle(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        size = request.META.get("CONTENT_LENGTH") or "0"
-        if not size.isdecimal() or int(size[:12]) > MAX_BYTES:
-            return idempotency.problem(413, "too_large", f"A request may have up to {MAX_BYTES} bytes; nothing was done.")
-        return view(request, *args, **kwargs)
-
-    return handle
-
-
 def once_per_event(view: View) -> View:
     """An event that names its id is done once per person and address."""
 
-    @bounded
     @wraps(view)
     def handle(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         event_id = _event_id(request) if request.method == "POST" else ""
@@ -64,8 +47,8 @@ def once_per_event(view: View) -> View:
 def _event_id(request: HttpRequest) -> str:
     """ "" where the body names none, or is none: the view says what is wrong with it."""
     try:
-        body = json.loads(request.body)
-    except (ValueError, RecursionError):
+        body = incoming.read(request.body)
+    except incoming.Unreadable:
         return ""
     sender = body.get("sender_metadata") if isinstance(body, dict) else None
     found = sender.get("event_id") if isinstance(sender, dict) else None
@@ -88,7 +71,6 @@ def _rendered(response: Any) -> HttpResponse:
 def signed(view: View) -> View:
     """Let through what a source signed, and each message's effect once. Whoever cannot sign learns nothing, and writes nothing."""
 
-    @bounded
     @wraps(view)
     def handle(request: HttpRequest, source: str, *args: Any, **kwargs: Any) -> HttpResponse:
         if request.method != "POST":
@@ -97,11 +79,11 @@ def signed(view: View) -> View:
         try:
             found = _verified(request, source, message_id)
         except signing.BadSignature as error:
-            response = idempotency.problem(401, error.code, f"{error} Nothing was done.")
+            response = problems.response(401, error.code, f"{error} Nothing was done.")
             response["WWW-Authenticate"] = "Signature"
             return response
         except (KeyMissing, SealBroken) as error:
-            return idempotency.problem(503, error.code, "The source's secret cannot be read here; nothing was done.")
+            return problems.response(503, error.code, "The source's secret cannot be read here; nothing was done.")
         request.inbound_source = found  # type: ignore[attr-defined]  # for BySource
         key = _key("webhook", source, message_id)
         return idempotency.once(request, found.user, key, lambda first: _rendered(view(first, source, *args, **kwargs)), keeps=_done)

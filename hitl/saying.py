@@ -13,7 +13,7 @@ from rest_framework import exceptions, serializers
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
-from hitl import presence, services, threads
+from hitl import incoming, presence, services, threads
 from hitl.api import DecisionIn, DecisionOut
 from hitl.api_policy import voted
 from hitl.api_presence import PresenceIn
@@ -78,9 +78,9 @@ def _parse(text: str | None) -> dict[str, Any]:
     if len(text) > LONGEST:
         raise TooLong
     try:
-        given = json.loads(text)
-    except ValueError as error:
-        raise exceptions.ParseError(f"This is no JSON: {error}. Nothing was changed.") from error
+        given = incoming.read(text)
+    except incoming.Unreadable as error:
+        raise exceptions.ParseError(f"{error} Nothing was changed.") from error
     if not isinstance(given, dict) or len(str(given.get("id", ""))) > 100:
         raise exceptions.ParseError("A message is a JSON object, with an id of up to 100 characters; nothing was changed.")
     return given

@@ -18,6 +18,7 @@ django_application: Any = get_asgi_application()
 from checkpoints import checks  # noqa: E402  # their models need the line above
 from hitl import routing  # noqa: E402
 from hitl.backpressure import patient  # noqa: E402
+from hitl.incoming import bounded  # noqa: E402
 from project.errors import exception_handler  # noqa: E402
 
 checks.at_start(reach=False)
@@ -35,6 +36,6 @@ def same_origin(application: Any) -> Any:
 
 
 streams = [path(route, patient(stream)) for route, stream in routing.streams()]
-http: Any = [*streams, re_path("", django_application)]
+http: Any = [*streams, re_path("", bounded(django_application))]
 sockets = same_origin(patient(URLRouter(routing.websockets(exception_handler))))
 application = ProtocolTypeRouter({"http": URLRouter(http), "websocket": sockets})

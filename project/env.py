@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints import sealing
+from runs import limits
 from runs.agents import config as agents
 from runs.agents.model import Endpoint, Price
 from runs.workflows import calendars as reading
@@ -39,6 +40,11 @@ def number(name: str, default: float, *, low: float = 0) -> float:
     if not low <= value < float("inf"):
         raise ImproperlyConfigured(f"{name}={raw!r}: use a number from {low:g}")
     return value
+
+
+def limit(name: str) -> int:
+    """A limit of `runs.limits` that operators may change, from WAYSTATION_<name>."""
+    return int(number(f"WAYSTATION_{name}", limits.table()[name], low=1))
 
 
 def items(name: str, default: str = "", separator: str = ",") -> list[str]:

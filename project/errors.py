@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Any
 
 from rest_framework import exceptions
@@ -13,12 +12,13 @@ from checkpoints.differences import DifferentThreads, NothingBefore
 from checkpoints.portable import DocumentTooLarge, ImportRefused
 from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
-from hitl import early, policy, postponing, resume_events, resuming, revisions, services, waits
+from hitl import early, policy, postponing, problems, resume_events, resuming, revisions, services, waits
 from hitl.api_artifacts import ArtifactDropped
 from hitl.api_ledger import FormatUnknown
 from hitl.bulk import BulkInvalid
 from hitl.delegations import DelegationRefused
 from hitl.erasure import CannotErase, NotConfirmed
+from hitl.incoming import BodyTooLarge
 from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYours as EndpointNotYours
 from hitl.outbound.requests import CannotSend
@@ -118,8 +118,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
 
 def problem(status: int, code: str, detail: str, **extra: Any) -> Response:
     """A problem document; `code` is stable, `detail` is for people."""
-    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail, **extra}
-    return Response(body, status=status, content_type="application/problem+json")
+    return Response(problems.document(status, code, detail, **extra), status=status, content_type="application/problem+json")
 
 
 def _extra(error: Exception) -> dict[str, Any]:
@@ -136,6 +135,8 @@ def _extra(error: Exception) -> dict[str, Any]:
             | waits.WaitInvalid()
         ):
             return {"errors": error.errors}
+        case DocumentTooLarge():
+            return {"limit": error.limit}
         case services.SeveralQuestions():
             return {"pause_ids": [pause.shown_id for pause in error.pauses]}
         case resuming.WrongQuestion():
@@ -162,7 +163,8 @@ def _from_drf(error: Exception, response: Response) -> tuple[str, str, dict[str,
         return "The request was not understood; nothing was changed.", "invalid", {"errors": response.data}
     if isinstance(error, exceptions.APIException):
         codes = error.get_codes()
-        return str(error.detail), codes if isinstance(codes, str) else "error", {}
+        extra = {"limit": error.limit} if isinstance(error, BodyTooLarge) else {}
+        return str(error.detail), codes if isinstance(codes, str) else "error", extra
     return (
         str(response.data.get("detail", "")) if isinstance(response.data, dict) else "",
         "not_found" if response.status_code == 404 else "forbidden",

@@ -81,8 +81,12 @@ WAYSTATION_MODEL_SILENCE = env.number("WAYSTATION_MODEL_SILENCE", 60, low=1)
 """Seconds that a model's endpoint may be silent in the middle of an answer."""
 WAYSTATION_MODEL_HISTORY = int(env.number("WAYSTATION_MODEL_HISTORY", 50_000, low=500))
 """About how many tokens of a conversation are given to a model, with its instructions and tools, where the step template does not say."""
-WAYSTATION_IMPORT_BYTES = int(env.number("WAYSTATION_IMPORT_BYTES", 20_000_000, low=1))
-"""How large a document may be that a thread is imported from over REST."""
+WAYSTATION_BODY_BYTES = env.limit("BODY_BYTES")
+"""This, and all that `env.limit` reads, is described in docs/limits.md."""
+WAYSTATION_ORDER_BYTES = env.limit("ORDER_BYTES")
+WAYSTATION_IMPORT_BYTES = env.limit("IMPORT_BYTES")
+DATA_UPLOAD_MAX_MEMORY_SIZE = max(WAYSTATION_BODY_BYTES, WAYSTATION_ORDER_BYTES, WAYSTATION_IMPORT_BYTES)
+"""Django's own limit knows no addresses; `hitl.incoming` does, and comes first."""
 WAYSTATION_KEEP_DAYS = env.number("WAYSTATION_KEEP_DAYS", 365)
 """How long checkpoints, the log of ended runs and their memos are kept; 0 is for ever. A template's `retention` may say otherwise."""
 WAYSTATION_KEEP_COUNT = int(env.number("WAYSTATION_KEEP_COUNT", 10_000))
@@ -178,6 +182,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "hitl.incoming.middleware",
     "hitl.idempotency.middleware",
 ]
 ROOT_URLCONF = "project.urls"
@@ -299,7 +304,7 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["hitl.authentication.BearerAuthentication", "rest_framework.authentication.SessionAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated", "hitl.authentication.WithinScope"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["hitl.incoming.JsonParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "DEFAULT_THROTTLE_CLASSES": ["rest_framework.throttling.UserRateThrottle", "rest_framework.throttling.AnonRateThrottle"],
     "DEFAULT_THROTTLE_RATES": {"user": env.text("API_RATE", "3000/min"), "anon": "60/min"},

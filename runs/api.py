@@ -174,6 +174,8 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
 class WorkOrders(APIView):
     """Work orders that you may see."""
 
+    body_limit = "ORDER_BYTES"
+
     @extend_schema(operation_id="list_work_orders", responses=WorkOrderOut(many=True), summary="List work orders, newest first")
     def get(self, request: Request) -> Response:
         pages = NewestFirst()

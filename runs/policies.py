@@ -7,7 +7,6 @@ from typing import Any
 
 from django.conf import settings
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 
 from checkpoints.reducers import REDUCERS
 from runs.frequency import Frequency
@@ -131,8 +130,6 @@ def _retry(given: Mapping[str, Any]) -> Retry:
 
 def _check_condition(schema: Any) -> None:
     try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        raise PolicyInvalid("skip_when", f"No JSON Schema: {error.message[:200]}") from error
-    if "$ref" in str(schema):
-        raise PolicyInvalid("skip_when", "A condition refers to nothing outside itself: no $ref.")
+        schemas.check(schema)
+    except schemas.SchemaRefused as error:
+        raise PolicyInvalid(f"skip_when.{error.field}".rstrip("."), f"No JSON Schema that can be used: {error.words}") from error

@@ -73,6 +73,9 @@ def order_new(request: HttpRequest) -> HttpResponse:
     return render(request, "hitl/order_new.html", context, status=422 if form.errors else 200)
 
 
+order_new.body_limit = "ORDER_BYTES"  # type: ignore[attr-defined]  # for `hitl.incoming`
+
+
 def _chosen(request: HttpRequest) -> Repository | None:
     """The repository that the form begins with: `?repository=<id>`."""
     wanted = request.GET.get("repository")

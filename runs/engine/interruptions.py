@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
 from runs.models import Run
-from runs.workflows import sequence
+from runs.workflows import schemas, sequence
 from runs.workflows.base import Ask, Done, Go, Outcome, Report, StepFailed
 from runs.workflows.sequence import APPROVE, FrozenStep
 
@@ -49,9 +47,15 @@ def _stop(step: FrozenStep, outcome: Go | Done, *, question: str, phase: str) ->
 
 
 def skips(step: FrozenStep, state: dict[str, Any]) -> bool:
-    """Whether the step's condition says to pass it over."""
-    schema = step.get("skip_when")
-    return schema is not None and Draft202012Validator(schema).is_valid(state)
+    """Whether the step's condition says to pass it over. One frozen before conditions were checked as all other schemas are, and that
+    the check refuses now, fails the step in words instead of running its patterns without bound."""
+    condition = step.get("skip_when")
+    if condition is None:
+        return False
+    try:
+        return schemas.fits(schemas.check(condition), state)
+    except schemas.SchemaRefused as error:
+        raise StepFailed(f"The condition of {step['name']} cannot be used: {error}", code="skip_when_invalid") from error
 
 
 def skip(steps: Sequence[FrozenStep], step: FrozenStep) -> Go | Done:

@@ -4,6 +4,7 @@ A schema comes from a template's author or from another system, so it is not tru
 
 - every `$ref` is local and is written out once when the schema is taken, within MAX_NODES (a `$ref` to itself, or a fan of references that
   doubles at each level, ends there);
+- a validation counts what it looks at and ends at MAX_WORK (`_metered`);
 - patterns are RE2's, which matches in linear time and has no back-references;
 - keywords whose cost or meaning hangs on other documents or on annotations (`$id`, `$dynamicRef`, `unevaluated…`) are refused,
   and `patternProperties`.
@@ -14,7 +15,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from fractions import Fraction
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import re2
@@ -22,18 +26,16 @@ from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.validators import extend
 
-MAX_BYTES = 64 * 1024
-"""Of a schema's canonical text."""
-MAX_DEPTH = 24
-"""Schemas inside schemas."""
-MAX_NODES = 2_000
-"""Schemas in all, references written out."""
-MAX_ANSWER = 512 * 1024
-"""Bytes of an answer's canonical text."""
-MAX_ITEMS = 1_000
-"""Items of a list for which `uniqueItems` and `contains` may be asked."""
-MAX_WORK = 500_000
-"""Parts of a schema times values of an answer: what one validation may come to, some seconds at the worst."""
+from runs import limits
+
+MAX_BYTES = limits.SCHEMA_BYTES
+MAX_DEPTH = limits.SCHEMA_DEPTH
+MAX_NODES = limits.SCHEMA_PARTS
+MAX_ANSWER = limits.ANSWER_BYTES
+MAX_ITEMS = limits.UNIQUE_ITEMS
+MAX_WORK = limits.VALIDATION_WORK
+FAULTS = 100
+"""What is said to be wrong with one answer, at most."""
 
 NOT_JSON = (TypeError, ValueError, RecursionError)
 REFUSED = {
@@ -150,22 +152,87 @@ def compiled(pattern: str) -> Any:
     return re2.compile(pattern, options)  # type: ignore[no-untyped-call]  # the library has no annotations
 
 
+class TooMuchWork(Exception):
+    """A validation has come to MAX_WORK steps and was ended."""
+
+
+_left: ContextVar[int] = ContextVar("left", default=MAX_WORK)
+"""Steps that the validation under way has left."""
+EACH = {"items", "contains", "additionalProperties", "propertyNames"}
+"""Keywords that look at each value of a list or an object, whatever they ask of it."""
+READING = {"pattern", "format"}
+"""Keywords that read a text from end to end."""
+
+
+def _spend(steps: int) -> None:
+    """Raises TooMuchWork."""
+    left = _left.get() - steps
+    if left < 0:
+        raise TooMuchWork
+    _left.set(left)
+
+
+def _metered(keyword: str, inner: Callable[..., Any]) -> Callable[..., Iterator[ValidationError]]:
+    """The keyword's check, counted: a step for each look, for each part of what is asked, and for each hundred characters read or said.
+    A fault's message repeats the value, so a large value that fits none of many alternatives would cost most of all."""
+
+    def check_and_count(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+        steps = 1 + (len(asked) if isinstance(asked, list | dict) else 0)
+        if keyword in EACH and isinstance(value, list | dict):
+            steps += len(value)
+        if keyword in READING and isinstance(value, str):
+            steps += len(value) // 100
+        _spend(steps)
+        for fault in inner(validator, asked, value, schema) or ():
+            _spend(len(fault.message) // 100)
+            yield fault
+
+    return check_and_count
+
+
 def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[ValidationError]:
     if isinstance(value, str) and not compiled(pattern).search(value):
         yield ValidationError(f"{value[:80]!r} does not match {pattern!r}")
 
 
-def _bounded(keyword: str) -> Callable[..., Iterator[ValidationError]]:
-    """The keyword's own check, behind a limit: it compares each item with each other, or tries a schema on each."""
-    inner = Draft202012Validator.VALIDATORS[keyword]
+def _multiple_of(validator: Any, of: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+    """Exact, and for numbers of any size: the library divides floats, which fails from 400 digits on."""
+    if validator.is_type(value, "number") and Fraction(str(value)) % Fraction(str(of)):
+        yield ValidationError(f"must be a multiple of {str(of)[:40]}")
 
-    def limited(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
-        if isinstance(value, list) and len(value) > MAX_ITEMS:
-            yield ValidationError(f"has {len(value)} items; up to {MAX_ITEMS} can be compared")
-        else:
-            yield from inner(validator, asked, value, schema) or ()
 
-    return limited
+def _unique_items(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+    """By the items' text, since the library compares each with each."""
+    if not asked or not isinstance(value, list):
+        return
+    if len(value) > MAX_ITEMS:
+        yield ValidationError(f"has {len(value)} items; up to {MAX_ITEMS} can be compared")
+        return
+    seen: set[str] = set()
+    for one in value:
+        text = json.dumps(_as_numbers(one), sort_keys=True)
+        _spend(1 + len(text) // 10)
+        if text in seen:
+            yield ValidationError("has an item twice")
+            return
+        seen.add(text)
+
+
+def _as_numbers(value: Any) -> Any:
+    """As JSON Schema compares: 1 and 1.0 are the same number."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _as_numbers(one) for key, one in value.items()}
+    return [_as_numbers(one) for one in value] if isinstance(value, list) else value
+
+
+def _contains(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+    """The library's, behind a limit: it tries a schema on each item."""
+    if isinstance(value, list) and len(value) > MAX_ITEMS:
+        yield ValidationError(f"has {len(value)} items; up to {MAX_ITEMS} can be compared")
+    else:
+        yield from Draft202012Validator.VALIDATORS["contains"](validator, asked, value, schema) or ()
 
 
 FORMATS = FormatChecker(formats=())
@@ -197,8 +264,9 @@ _parsed("time", dt.time.fromisoformat)
 _parsed("date-time", _moment)
 _parsed("email", _email)
 
+OURS = {"pattern": _pattern, "multipleOf": _multiple_of, "uniqueItems": _unique_items, "contains": _contains}
 Checker = extend(  # type: ignore[no-untyped-call]  # the library has no annotation here
-    Draft202012Validator, {"pattern": _pattern, **{keyword: _bounded(keyword) for keyword in ("uniqueItems", "contains")}}
+    Draft202012Validator, {name: _metered(name, check) for name, check in {**Draft202012Validator.VALIDATORS, **OURS}.items()}
 )
 
 
@@ -216,27 +284,39 @@ def validate_resume_payload(required_inputs: Mapping[str, Any], payload: Any, *,
         return {"": [f"The answer is no JSON: {error}"]}
     if size > longest:
         return {"": [f"The answer has {size} bytes; up to {longest} are taken."]}
-    if _parts(required_inputs) * _parts(plain) > MAX_WORK:
+    try:
+        found = _faults(required_inputs, plain)
+    except TooMuchWork:
         return {"": ["The answer holds more values than can be checked against what is asked for."]}
-    found: dict[str, list[str]] = {}
-    for fault in _causes(Checker(required_inputs, format_checker=FORMATS).iter_errors(plain)):
-        path, words = _said(fault)
-        if words not in found.setdefault(path, []):
-            found[path].append(words)
     return dict(sorted(found.items()))
+
+
+def fits(schema: Mapping[str, Any], value: Any) -> bool:
+    """Whether a value of JSON fits a schema as `check` gave it. One whose check comes to too much work does not."""
+    try:
+        return not _faults(schema, value)
+    except TooMuchWork:
+        return False
+
+
+def _faults(schema: Mapping[str, Any], plain: Any) -> dict[str, list[str]]:
+    """Dotted path → sentences, of the first FAULTS faults. Raises TooMuchWork."""
+    found: dict[str, list[str]] = {}
+    token = _left.set(MAX_WORK)
+    try:
+        for fault in islice(_causes(Checker(schema, format_checker=FORMATS).iter_errors(plain)), FAULTS):
+            path, words = _said(fault)
+            if words not in found.setdefault(path, []):
+                found[path].append(words)
+    finally:
+        _left.reset(token)
+    return found
 
 
 def _plain(value: Any) -> tuple[Any, int]:
     """A JSON value of plain dicts and lists, and the bytes of its text; raises NOT_JSON."""
     text = json.dumps(value, allow_nan=False, ensure_ascii=False)
     return json.loads(text), len(text.encode())
-
-
-def _parts(value: Any) -> int:
-    """How many values there are in a JSON value, itself among them."""
-    if isinstance(value, Mapping):
-        return 1 + sum(_parts(one) for one in value.values())
-    return 1 + sum(_parts(one) for one in value) if isinstance(value, list | tuple) else 1
 
 
 def _causes(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:

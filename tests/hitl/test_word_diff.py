@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl.word_diff import Line, Part, as_text, compare
+from hitl.word_diff import Line, Part, Work, as_text, compare
+from runs import limits
 
 
 def side(lines, which):
@@ -58,3 +60,47 @@ def test_two_long_texts_without_a_word_in_common_take_no_minutes():
     began = time.monotonic()
     compare("\n".join(f"a{n} " * 300 for n in range(300)), "\n".join(f"b{n} " * 300 for n in range(300)))
     assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("word " * 8_000, "other word " * 4_000),
+        (" ." * 20_000, ". " * 20_001),
+        ("\n" * 40_000 + "a", "b" + "\n" * 40_001 + "c"),
+        ("\n".join("ab"[n % 2] for n in range(20_000)), "\n".join("ba"[n % 3 % 2] for n in range(20_000))),
+    ],
+)
+def test_a_comparison_ends_at_its_work_and_still_shows_both_texts_whole(before, after):
+    """Two texts of 40 KB with the same words again and again took 45 s of a web worker, for whoever opened the page."""
+    work = Counted(limits.DIFF_WORK)
+    lines = compare(before, after, work=work)
+    assert work.spent <= limits.DIFF_WORK
+    kept = sum(line.folded for line in lines)
+    assert len([line for line in lines if line.old is not None]) + kept == len(before.splitlines())
+    assert len([line for line in lines if line.new is not None]) + kept == len(after.splitlines())
+    whole = [line for line in lines if not line.folded]
+    assert all(text in before for text in side(whole, "old"))
+    assert all(text in after for text in side(whole, "new"))
+
+
+class Counted(Work):
+    """Also counts what it granted."""
+
+    spent = 0
+
+    def spend(self, pairs):
+        super().spend(pairs)
+        self.spent += pairs
+
+
+def test_one_word_changed_in_a_long_line_is_still_named():
+    before = " ".join(f"w{n % 50}" for n in range(10_000))
+    [line] = compare(before, before.replace("w7 ", "seven ", 1))
+    assert [part for part in line.old if part.kind == "removed"] == [Part("removed", "w7")]
+
+
+def test_what_changed_before_the_work_was_spent_is_shown_by_words():
+    [small, large] = compare("pay 100\n" + "word " * 8_000, "pay 250\n" + "other word " * 4_000)
+    assert small.old == [Part("same", "pay "), Part("removed", "100")]
+    assert [part.kind for part in large.old] == ["removed"]

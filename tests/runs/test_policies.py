@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import threading
 
@@ -9,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from checkpoints.models import Event, Memo
-from runs import definitions
+from runs import definitions, recipe_models
 from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
@@ -138,6 +139,26 @@ def test_a_step_whose_condition_does_not_hold_runs(order_that):
     assert state_of(order)["ran"] == 1
 
 
+def test_a_condition_matches_patterns_in_linear_time(order_that):
+    """28 characters against `(a+)+$` kept a worker for 45 s: conditions used Python's `re`."""
+    slow = {"properties": {"request": {"pattern": "(a+)+$"}}, "required": ["request"]}
+    order = drive(order_that(lambda state, context: Go(update={"request": "a" * 5_000 + "b"}), skip_when=slow))
+    assert order.status == "completed"
+
+
+def test_a_frozen_condition_that_is_refused_now_fails_its_step_in_words(order_that):
+    """Definitions frozen before the check keep what it refuses; no worker runs it."""
+    order = order_that(lambda state, context: Go(update={"ran": 1}), skip_when={"required": ["nothing"]})
+    steps = copy.deepcopy(order.latest_run.definition.content["steps"])
+    [conditional] = [step for step in steps if step.get("skip_when")]
+    conditional["skip_when"] = {"patternProperties": {"(a+)+$": {}}}
+    frozen = order.latest_run.definition
+    recipe_models.Definition.objects.filter(pk=frozen.pk).update(content={**frozen.content, "steps": steps})
+    recipe_models._definition.cache_clear()
+    order = drive(order)
+    assert (order.latest_run.failure_code, order.status) == ("skip_when_invalid", "failed")
+
+
 def test_a_step_may_go_to_itself_and_each_loop_is_a_checkpoint(order_that):
     """S0-31, S0-59, S0-64: loop numbers count up, each has its own key."""
 
@@ -225,6 +246,8 @@ def test_once_refuses_what_json_cannot_hold(order_that):
         {"timeout": "soon"},
         {"skip_when": {"type": 7}},
         {"skip_when": {"$ref": "http://example.org/schema"}},
+        {"skip_when": {"properties": {"text": {"pattern": "(?=a)"}}}},
+        {"skip_when": {"patternProperties": {"(a+)+$": {}}}},
         {"max_loops": 0},
         {"review": {"quorum": 0}},
         {"review": {"quorum": 2, "reviewers": {"users": ["ana"]}}},

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from runs import limits
 from runs.workflows import schemas
 from runs.workflows.schemas import SchemaRefused, validate_resume_payload
 
@@ -146,7 +147,7 @@ def test_what_is_no_json_or_too_large_is_refused(payload):
 
 
 def test_an_answer_too_large_for_its_schema_is_refused_before_it_is_checked():
-    wide = schemas.check({"items": {"allOf": [{"minimum": n} for n in range(1000)]}})
+    wide = schemas.check({"items": {"allOf": [{"minimum": -n} for n in range(1000)]}})
     began = time.monotonic()
     assert "more values than can be checked" in validate_resume_payload(wide, [1] * 20_000)[""][0]
     assert time.monotonic() - began < 5
@@ -194,3 +195,79 @@ VALUE = st.recursive(
 def test_the_validator_agrees_with_the_standard(schema, value):
     kept = schemas.check(schema)
     assert (validate_resume_payload(kept, value) == {}) == Draft202012Validator(schema).is_valid(value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer"),
+    [
+        ({"anyOf": [{"type": "integer", "minimum": n} for n in range(900)]}, "x" * 500_000),
+        ({"allOf": [{"uniqueItems": True}] * 900}, [[n] * 50 for n in range(1000)]),
+        ({"allOf": [{"contains": True}] * 900}, [1] * 1000),
+        ({"items": {"anyOf": [{"type": "object", "required": ["a"]}] * 400}}, [1] * 50_000),
+        ({"allOf": [{"pattern": "(a|b|c)*d$"}] * 900}, "abc" * 160_000),
+        ({"allOf": [{"additionalProperties": False}] * 900}, {str(n): 1 for n in range(40_000)}),
+    ],
+)
+def test_a_validation_ends_at_its_work(schema, answer, monkeypatch):
+    """A schema of 64 KB and an answer of 500 KB kept a web worker for 5 s and more: the product of their parts said nothing of the
+    texts that each alternative which does not fit repeats."""
+    left = []
+    spend = schemas._spend
+
+    def counted(steps):
+        spend(steps)
+        left.append(steps)
+
+    monkeypatch.setattr(schemas, "_spend", counted)
+    [[words]] = validate_resume_payload(schemas.check(schema), answer).values()
+    assert "more values than can be checked" in words
+    assert sum(left) <= limits.VALIDATION_WORK
+
+
+def test_a_large_honest_answer_is_checked():
+    line = {
+        "type": "object",
+        "required": ["text"],
+        "properties": {"text": {"type": "string"}, "net": {"type": "number", "multipleOf": 0.01}},
+    }
+    kept = schemas.check({"type": "array", "items": line})
+    assert validate_resume_payload(kept, [{"text": "paper", "net": 12.34}] * 3000) == {}
+
+
+@pytest.mark.parametrize(
+    ("of", "value", "fits"),
+    [
+        (0.1, int("9" * 400), True),
+        (int("9" * 400), 0.1, False),
+        (int("9" * 400), int("9" * 400), True),
+        (0.01, 4.02, True),
+        (0.01, 4.025, False),
+        (1e-300, 1e300, True),
+        (3, 9.0, True),
+        (3, True, True),
+    ],
+)
+def test_multiples_are_exact_and_of_any_size(of, value, fits):
+    """`multipleOf` with a number of 400 digits was a 500: the library divides floats."""
+    errors = validate_resume_payload(schemas.check({"multipleOf": of}), value)
+    assert bool(errors) is not fits
+
+
+NUMBERS = st.integers(-(10**400), 10**400) | st.floats() | st.sampled_from([0, -0.0, 1e308, 5e-324, int("9" * 4300)])
+
+
+@given(st.sampled_from(["multipleOf", "minimum", "maximum", "exclusiveMinimum", "const"]), NUMBERS, NUMBERS)
+def test_no_number_fails_a_validation(keyword, of, value):
+    """Numbers that no float holds, and floats that are none, failed inside the library."""
+    try:
+        kept = schemas.check({keyword: of})
+    except SchemaRefused:
+        return
+    assert isinstance(validate_resume_payload(kept, value), dict)
+
+
+@pytest.mark.parametrize(
+    ("items", "unique"), [([1, 1.0], False), ([1, True], True), ([{"a": 1, "b": 2}, {"b": 2, "a": 1.0}], False), ([[], {}], True)]
+)
+def test_items_are_told_apart_as_json_has_it(items, unique):
+    assert bool(validate_resume_payload({"uniqueItems": True}, items)) is not unique

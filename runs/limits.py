@@ -1,0 +1,78 @@
+"""What one request, one row or one person may cost: the only place that says it (P12). docs/limits.md says the same for people.
+
+Plain numbers, so that every layer and the workflows can read them. Those in SETTINGS are defaults: operators change them by the
+environment variable `WAYSTATION_<NAME>`, and code reads `settings.WAYSTATION_<NAME>`.
+"""
+
+from __future__ import annotations
+
+BODY_BYTES = 2_500_000
+"""Body of a request, unless its address says otherwise."""
+ORDER_BYTES = 8_000_000
+"""Body of a request that orders work: an invoice of 5 MB in base64, and what stands around it."""
+EVENT_BYTES = 1_048_576
+"""Body of a request that opens a wait, or answers one from outside."""
+IMPORT_BYTES = 20_000_000
+"""Document that a thread is imported from over REST."""
+IMPORT_PARTS = 1_000_000
+"""Values in an imported document, counted before it is read."""
+BODY_PARTS = 200_000
+"""Values in the JSON body of any other request, counted before it is read."""
+BODY_DEPTH = 200
+"""Lists and objects inside one another in the JSON of a request."""
+NUMBER_DIGITS = 300
+"""Digits of a whole number in the JSON of a request: any such number has a counterpart among the floats."""
+
+DIFF_WORK = 2_000_000
+"""Pairs of words and lines that one comparison of two texts looks at; what is left then is shown as taken out and put in."""
+SCHEMA_BYTES = 64 * 1024
+"""Canonical text of a JSON Schema that somebody hands in."""
+SCHEMA_DEPTH = 24
+"""Schemas inside schemas."""
+SCHEMA_PARTS = 2_000
+"""Schemas in a schema, once its references are written out."""
+ANSWER_BYTES = 512 * 1024
+"""Canonical text of an answer."""
+UNIQUE_ITEMS = 1_000
+"""Items of a list for which `uniqueItems` and `contains` may be asked."""
+VALIDATION_WORK = 200_000
+"""Steps of one validation: each look of a keyword at a value or at one of its parts, and each hundred characters read or said."""
+
+PERSON_STREAMS = 100
+"""Server-sent streams and sockets that one person may have open in one server process."""
+PROCESS_STREAMS = 5_000
+"""Server-sent streams and sockets that one server process has open."""
+
+MESSAGES_PER_HOUR = 200
+"""Messages that one person may have sent to people of their choice in an hour."""
+MESSAGES_PER_DAY = 1_000
+"""The same in 24 hours."""
+OUTSIDE_CHARACTERS = 4_000
+"""Characters of a question's text in a mail to somebody without an account."""
+
+LOGIN_FAILURES = 10
+"""Wrong passwords for one account from one address, after which that pair waits."""
+LOGIN_ADDRESS_FAILURES = 50
+"""Wrong passwords from one address, whatever the account, after which the address waits."""
+LOGIN_ACCOUNT_FAILURES = 200
+"""Wrong passwords for one account from anywhere, after which addresses that it never logged in from wait."""
+LOGIN_MINUTES = 15
+"""How long they wait, and in which time failures are counted."""
+USER_RATE = 3_000
+"""REST requests of one person in a minute."""
+ANONYMOUS_RATE = 60
+"""REST requests in a minute from one address that come without credentials, or with wrong ones."""
+
+SETTINGS = frozenset(
+    {
+        "BODY_BYTES", "ORDER_BYTES", "IMPORT_BYTES", "PERSON_STREAMS", "PROCESS_STREAMS", "MESSAGES_PER_HOUR",
+        "MESSAGES_PER_DAY", "OUTSIDE_CHARACTERS", "LOGIN_FAILURES", "LOGIN_ADDRESS_FAILURES", "LOGIN_ACCOUNT_FAILURES", "LOGIN_MINUTES",
+        "ANONYMOUS_RATE",
+    }
+)  # fmt: skip
+"""Those that operators may change."""
+
+
+def table() -> dict[str, int]:
+    """All limits by name."""
+    return {name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
