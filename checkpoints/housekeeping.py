@@ -18,6 +18,7 @@ from checkpoints import collecting, ids, keeping
 from checkpoints.chores import Claim, ClaimLost, claim
 from checkpoints.keeping import Policy, Rules, Tally
 from checkpoints.models import Mark, Thread
+from checkpoints.rounds import Row
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +90,8 @@ def _drop(held: Claim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
         policies = rules.policies(threads)
         for thread_id in threads:
             try:
-                yield from _drop_of(held, thread_id, policies[thread_id], rules, now)
+                with Row(logger, ids.show(Thread.PREFIX, thread_id), but=(IntegrityError, ClaimLost)):
+                    yield from _drop_of(held, thread_id, policies[thread_id], rules, now)
             except IntegrityError as error:  # somebody began to need one of its rows just then; another round looks again
                 logger.warning("nothing was dropped of %s this time: %s", ids.show(Thread.PREFIX, thread_id), error)
             place["cursor"] = str(thread_id)

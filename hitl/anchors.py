@@ -12,6 +12,7 @@ import logging
 from django.db.models import F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
 
+from checkpoints.rounds import Row
 from hitl.models import Anchor, Decision, Ledger
 
 logger = logging.getLogger(__name__)
@@ -29,16 +30,24 @@ def drop_due(*, now: dt.datetime) -> list[Anchor]:
         last_day=Subquery(last.values("day")[:1]),
         last_digest=Coalesce(Subquery(last.values("digest")[:1]), Value("")),
     ).filter(length__gt=F("anchored"))
-    made = []
+    made: list[Anchor] = []
     for ledger in grown.filter(Q(last_day__isnull=True) | Q(last_day__lt=day)).order_by("pk"):
-        newest = Decision.objects.filter(ledger=ledger.pk, position__lte=ledger.length).order_by("-position").first()
-        if newest is None:
-            continue
-        anchor = Anchor(ledger=ledger, day=day, position=newest.position, tip=newest.digest, previous=ledger.last_digest)
-        anchor.digest = anchor.compute_digest()
-        Anchor.objects.bulk_create([anchor], ignore_conflicts=True)
-        kept = Anchor.objects.get(ledger=ledger, day=day)
-        if kept.digest == anchor.digest:
-            logger.info("ledger anchor: %s", kept)
-            made.append(kept)
+        with Row(logger, f"the ledger {ledger.pk}"):
+            anchor = _drop(ledger, ledger.last_digest, day)
+            made += [anchor] if anchor else []
     return made
+
+
+def _drop(ledger: Ledger, before: str, day: dt.date) -> Anchor | None:
+    """Write the anchor of a ledger behind the one that has the digest `before`; None where another process did."""
+    newest = Decision.objects.filter(ledger=ledger.pk, position__lte=ledger.length).order_by("-position").first()
+    if newest is None:
+        return None
+    anchor = Anchor(ledger=ledger, day=day, position=newest.position, tip=newest.digest, previous=before)
+    anchor.digest = anchor.compute_digest()
+    Anchor.objects.bulk_create([anchor], ignore_conflicts=True)
+    kept = Anchor.objects.get(ledger=ledger, day=day)
+    if kept.digest != anchor.digest:
+        return None
+    logger.info("ledger anchor: %s", kept)
+    return kept

@@ -12,6 +12,7 @@ import datetime as dt
 import logging
 import uuid
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -19,6 +20,7 @@ from django.db import transaction
 
 from checkpoints import codec, live, log
 from checkpoints.models import EventKind
+from checkpoints.rounds import Row
 from hitl import closing, policy
 from hitl.models import Snooze
 from hitl.outbound import planning
@@ -58,13 +60,12 @@ def fire_due(*, now: dt.datetime, limit: int = BATCH, share: float = 0.0) -> int
     place = min(int(share * len(keys)), max(0, len(keys) - limit))
     mine, asked = keys[place : place + limit], People()
     for pause in Pause.objects.due(now=now).answerable().filter(pk__in=mine):
-        try:
+        with Row(logger, f"{pause.shown_id}, whose rules are to act,") as row, suppress(PauseClosed):
             fire(pause, now=now, asked=asked)
-        except PauseClosed:
-            _put_off(pause.pk, now)  # an answer, or another sweep, came first; then this finds nothing
-        except Exception:  # whatever it is, the others are not held up by it
-            logger.exception("the rules of pause %s could not act; again in %s", pause.pk, AGAIN)
-            _put_off(pause.pk, now)
+            continue
+        if row.error is not None:
+            logger.warning("the rules of %s act again in %s", pause.shown_id, AGAIN)
+        _put_off(pause.pk, now)  # where an answer, or another sweep, came first, this finds nothing
     return len(mine)
 
 

@@ -21,6 +21,7 @@ from django.utils import timezone
 from checkpoints import codec, log
 from checkpoints.models import EventKind
 from checkpoints.reducers import MergeFailed
+from checkpoints.rounds import Row
 from checkpoints.store import CheckpointDamaged, StoreUnavailable
 from hitl import resume_events
 from hitl.models import EarlyAnswer, Via
@@ -118,14 +119,20 @@ def take_for(thread_id: uuid.UUID) -> None:
 def sweep(*, now: dt.datetime) -> None:
     """Give answers to questions that opened, once more those that somebody died with, and let go those whose question never came.
 
-    Harmless when two run at once.
+    Harmless when two run at once. Those whose question is yet to come go to the end of the line, so that no number of them holds up others.
     """
     for early in EarlyAnswer.objects.filter(status=Status.TAKING, changed_at__lt=now - STALE).select_related("pause__run__thread")[:BATCH]:
         assert early.pause is not None  # early_answer_has_its_question
-        give(early, early.pause)
-    for early in EarlyAnswer.objects.kept().select_related("run", "by").order_by("changed_at")[:BATCH]:
-        if not _look(early) and (early.expires_at <= now or (early.run is not None and early.run.status not in LIVE)):
-            _let_go(early)
+        with Row(logger, early.shown_id) as row:
+            give(early, early.pause)
+        if row.error is not None:
+            EarlyAnswer.objects.filter(pk=early.pk, status=Status.TAKING).update(changed_at=now)
+    waiting = list(EarlyAnswer.objects.kept().select_related("run", "by").order_by("changed_at")[:BATCH])
+    for early in waiting:
+        with Row(logger, early.shown_id):
+            if not _look(early) and (early.expires_at <= now or (early.run is not None and early.run.status not in LIVE)):
+                _let_go(early)
+    EarlyAnswer.objects.kept().filter(pk__in=[early.pk for early in waiting]).update(changed_at=now)
 
 
 def _event(early: EarlyAnswer) -> ResumeEvent:

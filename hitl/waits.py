@@ -16,10 +16,10 @@ from checkpoints import codec, ids, log
 from checkpoints.models import EventKind, Thread
 from hitl import early, policy, signing
 from hitl.models import OuterRun, Wait
-from hitl.outbound import endpoints, planning
+from hitl.outbound import endpoints, planning, recipients
 from hitl.outbound_models import Occasion
 from hitl.services import NotFound
-from runs import policies, waits
+from runs import addresses, policies, waits
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.states import PENDING
@@ -187,8 +187,13 @@ def _checked(asked: Asked) -> waits.Question:
         raise WaitInvalid({"review.undo": ["An answer to another engine is not taken back; leave it out."]})
     if taken := sorted(set(asked.state) & set(ENGINES)):
         raise WaitInvalid({"state": [f"{', '.join(taken)}: these names are the engine's own here. Put them one level deeper."]})
-    if asked.callback_url and not asked.callback_url.startswith(("https://", "http://")):
-        raise WaitInvalid({"callback_url": ["An http or https address."]})
+    if asked.callback_url:
+        try:
+            addresses.parse(asked.callback_url)
+        except addresses.AddressRefused as error:
+            raise WaitInvalid({"callback_url": [str(error)]}) from error
+    for to in asked.recipients:
+        _check_recipient(to)
     if asked.callback_secret and not signing.is_secret(asked.callback_secret):
         raise WaitInvalid({"callback_secret": ["whsec_ and the base64 of at least 24 bytes."]})
     ways, labels = _ways(asked, inputs)
@@ -204,6 +209,11 @@ def _checked(asked: Asked) -> waits.Question:
         review=dict(rules),
         node_id=asked.node_id,
     )
+
+
+def _check_recipient(recipient: str) -> None:
+    if (wrong := recipients.why_not(recipient)) is not None:
+        raise WaitInvalid({"recipients": [wrong]})
 
 
 def _check_id(name: str) -> None:
@@ -257,7 +267,8 @@ def find(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
 
 @transaction.atomic(durable=True)
 def tell(wait: Wait, recipient: str, question: str) -> None:
-    """Have somebody told of an open question, once each."""
+    """Have somebody told of an open question, once each. Raises WaitInvalid."""
+    _check_recipient(recipient)
     Thread.objects.filter(pk=wait.pause.run.thread_id).update(
         first_seq=F("first_seq")
     )  # two at once: the second reads what the first wrote

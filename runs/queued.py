@@ -18,6 +18,7 @@ from django.utils import timezone
 from checkpoints import log, redaction, reducers, store
 from checkpoints.fields import demand
 from checkpoints.models import Thread
+from checkpoints.rounds import Row
 from checkpoints.sealing import KeyMissing
 from runs import definitions, threads
 from runs.engine.facts import line
@@ -31,6 +32,15 @@ LONGEST = 20
 """Messages that may wait on one thread."""
 UNFIT = (InputInvalid, NothingToResume, definitions.TemplateNotFound, store.CheckpointDamaged, reducers.MergeFailed)
 """Why a message that waited cannot begin any more."""
+
+
+class _Taken(Exception):
+    """Another process began it, or it was withdrawn just now."""
+
+
+LATER = (store.StateLocked, store.StoreUnavailable, KeyMissing)
+"""Nothing is wrong with the message: the sweep looks again."""
+FORESEEN = (_Taken, ThreadBusy, IntegrityError, *LATER, *UNFIT)
 
 
 class QueueFull(Exception):
@@ -49,10 +59,6 @@ class TurnRefused(Exception):
     """The message could not begin when its turn came; the words say why. It is out of the line."""
 
     code = "turn_refused"
-
-
-class _Taken(Exception):
-    """Another process began it, or it was withdrawn just now."""
 
 
 @transaction.atomic(durable=True)
@@ -80,16 +86,19 @@ def begin_next(thread_id: uuid.UUID) -> Run | None:
     """
     while (turn := QueuedTurn.objects.due().filter(thread=thread_id).select_related("by").first()) is not None:
         try:
-            return _begin(turn)
+            with Row(logger, turn.shown_id, but=FORESEEN) as row:
+                return _begin(turn)
         except _Taken:
             continue
         except (ThreadBusy, IntegrityError):  # a run began at this moment; whoever sees its end looks again
             return None
-        except (store.StateLocked, store.StoreUnavailable, KeyMissing) as error:  # nothing is wrong with the message: the sweep looks again
+        except LATER as error:
             logger.error("%s cannot begin yet: %s", turn.shown_id, error)
             return None
         except UNFIT as error:
             _refuse(turn, str(error))
+        else:  # or the line behind it would wait for ever
+            _refuse(turn, f"It failed in a way that nobody foresaw ({type(row.error).__name__}); operators find the reason in the log.")
     return None
 
 

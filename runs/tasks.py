@@ -22,6 +22,7 @@ from kombu.exceptions import ChannelError
 
 from checkpoints import ids
 from checkpoints.prepared import Prepared
+from checkpoints.rounds import Row
 from checkpoints.store import StoreUnavailable
 from runs import keeping, workspaces
 from runs.engine import lease, putting_off, recovery
@@ -90,8 +91,9 @@ def sweep() -> None:
             send(run_id, queue, urgency)
     for thread_id in set(QueuedTurn.objects.due().values_list("thread", flat=True)[:TURNS]):
         send_next_turn(thread_id)
-    keeping.tend(now=timezone.now())
-    workspaces.tend(now=timezone.now())
+    for chore in (keeping, workspaces):
+        with Row(logger, chore.__name__):
+            chore.tend(now=timezone.now())
 
 
 def _room(queues: Collection[str]) -> dict[str, int]:

@@ -21,6 +21,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from checkpoints import ids
+from checkpoints.rounds import Row
 from runs.models import Run, WorkOrder
 from runs.steps.folder_lock import Busy, FolderLock
 from runs.steps.repository import drop, size
@@ -67,7 +68,10 @@ def tend(*, now: dt.datetime) -> None:
 
 def collect(*, before: dt.datetime) -> int:
     """Drop the folders of what ended before then; gives how many went."""
-    gone = sum(_drop(one) for ended in (_ended_workspaces, _ended_mirrors) for one in ended() if one.ended_at < before)
+    gone = 0
+    for one in (one for ended in (_ended_workspaces, _ended_mirrors) for one in ended() if one.ended_at < before):
+        with Row(logger, one.path.name):
+            gone += _drop(one)
     if gone:
         logger.info("dropped %d workspaces and mirrors of what ended before %s", gone, before.isoformat(timespec="seconds"))
     return gone

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from django.contrib.auth.models import Group, User
-from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
 from django.db import transaction
 from django.utils import timezone
 
 from checkpoints.models import Thread
-from hitl.outbound import addresses, chat, signatures
+from hitl.outbound import addresses, chat, recipients, signatures
 from hitl.outbound_models import Channel, Delivery, Endpoint, Occasion
 
 ROTATION = dt.timedelta(hours=24)
@@ -115,13 +113,12 @@ def _check(channel: str, target: str, occasions: Sequence[str]) -> None:
             case Channel.APPRISE:
                 chat.check(target)
             case _:
-                validate_email(target)
+                if (wrong := recipients.why_no_address(target)) is not None:
+                    raise EndpointInvalid("target", wrong)
     except addresses.AddressRefused as error:
         raise EndpointInvalid("target", str(error)) from error
     except addresses.CannotReach as error:
         raise EndpointInvalid("target", f"{error} Look at the address again.") from error
-    except ValidationError as error:
-        raise EndpointInvalid("target", "This is no mail address.") from error
 
 
 def _checked(secret: str) -> str:

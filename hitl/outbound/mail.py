@@ -7,12 +7,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.core.mail import EmailMultiAlternatives
+from django.core.mail import BadHeaderError, EmailMultiAlternatives
 from django.template.loader import render_to_string
 
 from checkpoints.fields import demand
 from hitl.outbound.addresses import AddressRefused, CannotReach
 from hitl.outbound.messages import Message
+from hitl.outbound.recipients import why_no_address
 from hitl.outbound_models import ASKING, Delivery, Occasion
 
 
@@ -39,11 +40,15 @@ def _send(delivery: Delivery, subject: str, template: str, context: dict[str, An
     address = address_of(delivery)
     if not address:
         raise AddressRefused("There is no mail address.")
+    if (wrong := why_no_address(address)) is not None:  # kept before addresses were checked where they come in
+        raise AddressRefused(wrong)
     text = render_to_string(f"mail/{template}.txt", context)
     mail = EmailMultiAlternatives(subject=subject, body=text, to=[address], headers=_headers(delivery))
     mail.attach_alternative(render_to_string(f"mail/{template}.html", context), "text/html")
     try:
         mail.send()
+    except (BadHeaderError, UnicodeError) as error:
+        raise AddressRefused("The mail cannot be written: its address or subject holds signs that no mail may.") from error
     except smtplib.SMTPRecipientsRefused as error:
         code = next((code for code, _ in error.recipients.values()), 0)
         raise (AddressRefused if code >= 500 else CannotReach)(f"The mail server refused the address ({code}).") from error

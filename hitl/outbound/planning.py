@@ -11,7 +11,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
+from checkpoints import ids
 from checkpoints.fields import demand
+from checkpoints.rounds import Row
 from hitl import outside, outsiders, policy
 from hitl.models import Decision
 from hitl.outbound_models import ASKING, Channel, Delivery, DeliveryStatus, Endpoint, EndpointQuerySet, Occasion
@@ -95,14 +97,21 @@ def plan_refined(pause: Pause, *, by: Actor) -> None:
 
 
 def announce(*, limit: int = ROUND) -> int:
-    """Plan for pauses that were opened or closed since the last round; gives how many those were. Two rounds at once do no harm."""
-    keys = list(Pause.objects.untold().order_by("id").values_list("pk", flat=True)[:limit])
-    for key in keys:
-        try:
-            _announce(key)
-        except Exception:  # a pause that cannot be read must not hold up the others; `invariants` names it
-            logger.exception("pause %s could not be announced", key)
-    return len(keys)
+    """Plan for pauses that were opened or closed since the last round; gives how many those were. Two rounds at once do no harm.
+
+    A pause that cannot be read does not hold up the others; `invariants` names it.
+    """
+    told, after = 0, uuid.UUID(int=0)
+    while told < limit:  # those that fail stay first in line for ever: the round goes on behind them
+        keys = list(Pause.objects.untold().filter(pk__gt=after).order_by("id").values_list("pk", flat=True)[: limit - told])
+        if not keys:
+            break
+        after = keys[-1]
+        for key in keys:
+            with Row(logger, ids.show(Pause.PREFIX, key)) as row:
+                _announce(key)
+            told += row.error is None
+    return told
 
 
 @transaction.atomic(durable=True)

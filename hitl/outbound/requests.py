@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
 from django.db import transaction
 
 from hitl import policy
-from hitl.outbound import planning
+from hitl.outbound import planning, recipients
 from hitl.outbound_models import Delivery, Occasion
 from runs.models import Pause
 
@@ -46,8 +44,9 @@ def send_request(
         raise CannotSend("The open question asks for something else by now.")
     mark = f"request:{mark}"[:40]
     before = set(Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED, mark=mark).values_list("pk", flat=True))
+    if (wrong := recipients.why_not(recipient)) is not None:
+        raise CannotSend(wrong)
     if "@" in recipient and not User.objects.filter(username=recipient).exists():
-        _check_address(recipient)
         planning.write_to(pause, Occasion.ASKED, recipient, mark=mark, words=question)
     else:
         person = policy.answerers(pause).filter(username=recipient).first()
@@ -55,10 +54,3 @@ def send_request(
             raise CannotSend(f"Nobody named {recipient[:60]!r} may answer this question.")
         planning.plan(pause, Occasion.ASKED, to=[person], mark=mark, words=question)
     return list(Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED, mark=mark).exclude(pk__in=before))
-
-
-def _check_address(address: str) -> None:
-    try:
-        validate_email(address)
-    except ValidationError as error:
-        raise CannotSend(f"{address[:60]!r} is no mail address.") from error

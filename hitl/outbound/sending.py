@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import logging
 import random
 import time
 import uuid
@@ -15,13 +16,16 @@ from django.conf import settings
 from django.db.models import F
 from django.utils import timezone
 
-from checkpoints import sealing
+from checkpoints import ids, sealing
 from checkpoints.fields import demand
+from checkpoints.rounds import Row
 from hitl.outbound import addresses, chat, mail, messages, signatures
 from hitl.outbound.addresses import AddressRefused, CannotReach
 from hitl.outbound_models import ASKING, Channel, Delivery, DeliveryStatus, Endpoint, Occasion, active_secrets
 from runs.states import PauseStatus
 from runs.workflows.sequence import retry_delay
+
+logger = logging.getLogger(__name__)
 
 LEASE = dt.timedelta(seconds=120)
 """Longer than a message takes at its slowest: a name that is looked up, and WAYSTATION_OUTBOUND_SECONDS."""
@@ -62,14 +66,27 @@ def deliver(*, seconds: float, batch: int = BATCH) -> int:
         due = Delivery.objects.due(now=timezone.now()).exclude(place__in=tired).order_by("next_at", "id")
         keys = list(due.values_list("pk", "place")[:batch])
         for key, place in keys:
-            delivery = _claim(key) if place not in tired and time.monotonic() < ends else None
-            if delivery is not None:
-                tried += 1
-                if not _attempt(delivery):
-                    tired.add(place)
+            if place in tired or time.monotonic() > ends:
+                continue
+            with Row(logger, ids.show(Delivery.PREFIX, key)) as row:
+                delivery = _claim(key)
+                if delivery is not None:
+                    tried += 1
+                    if not _attempt(delivery):
+                        tired.add(place)
+            if row.error is not None:
+                tired.add(place)
+                _pass_over(key, row.error)
         if len(keys) < batch:
             break
     return tried
+
+
+def _pass_over(key: uuid.UUID, error: Exception) -> None:
+    """Put off a message that failed in a way that nobody foresaw, as one whose receiver does not answer: others go before it."""
+    failed = Delivery.objects.filter(pk=key, status=SENDING).first()
+    if failed is not None:
+        _put_off(failed, CannotReach(f"It could not be made or sent here: {type(error).__name__}. Operators find the reason in the log."))
 
 
 def send_now(delivery: Delivery) -> None:
@@ -100,7 +117,7 @@ def _attempt(delivery: Delivery) -> bool:
         return True
     together = [delivery, *_joining(delivery)]
     try:
-        _send(together)
+        together = _send(together)
     except AddressRefused as error:
         for one in together:
             _record(one, DEAD, error=str(error))
@@ -161,18 +178,37 @@ def _overtaken(delivery: Delivery) -> str | None:
     return "" if SENDING in asked else "The question itself was never sent."
 
 
-def _send(together: list[Delivery]) -> None:
-    """Send a message, or several mails as one. Raises AddressRefused where it is of no use, CannotReach where it may be later."""
+def _send(together: list[Delivery]) -> list[Delivery]:
+    """Send a message, or several mails as one; gives those that are sent by it: one that cannot be made is left out of a digest.
+
+    Raises AddressRefused where it is of no use, CannotReach where it may be later.
+    """
     delivery = together[0]
     if len(together) > 1:
-        return mail.send_digest(delivery, [messages.of(one) for one in together])
+        said = _digest(together)
+        mail.send_digest(delivery, list(said.values()))
+        return list(said)
     if delivery.channel == Channel.WEBHOOK:
-        return _post(delivery)
+        _post(delivery)
+        return together
     message = messages.of(delivery)
     if delivery.channel == Channel.EMAIL:
-        return mail.send(delivery, message)
-    assert delivery.endpoint is not None
-    return chat.send(demand(delivery.endpoint.target), title=message.subject, text=messages.text_of(message))
+        mail.send(delivery, message)
+    else:
+        assert delivery.endpoint is not None
+        chat.send(demand(delivery.endpoint.target), title=message.subject, text=messages.text_of(message))
+    return together
+
+
+def _digest(together: list[Delivery]) -> dict[Delivery, messages.Message]:
+    """What each of several says."""
+    said = {}
+    for one in together:
+        with Row(logger, one.shown_id) as row:
+            said[one] = messages.of(one)
+        if row.error is not None:
+            _pass_over(one.pk, row.error)
+    return said
 
 
 def _post(delivery: Delivery) -> None:

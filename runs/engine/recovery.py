@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from checkpoints import log, store
 from checkpoints.models import Checkpoint
+from checkpoints.rounds import Row
 from runs import urgency
 from runs.engine import ending, entries
 from runs.engine.ending import Wake
@@ -46,11 +47,12 @@ def take_back(*, now: dt.datetime, everything: bool = False) -> list[Wake]:
     running = Run.objects.filter(status=RUNNING) if everything else Run.objects.lost(now=now)
     back: list[Wake] = []
     for run in running.select_related("thread__head", "parent").order_by("lease_until")[:BATCH]:
-        if run.lost_attempts + 1 >= settings.WAYSTATION_LOST_ATTEMPTS:
-            back += ending.undisturbed(partial(_incident, run))
-        else:  # the lease seen names the claim that was lost: one renewed or moved meanwhile is left alone
-            lost = Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until)
-            back += _return(run, lost, "was lost", now=now, lost_attempts=F("lost_attempts") + 1)
+        with Row(logger, run.shown_id):
+            if run.lost_attempts + 1 >= settings.WAYSTATION_LOST_ATTEMPTS:
+                back += ending.undisturbed(partial(_incident, run))
+            else:  # the lease seen names the claim that was lost: one renewed or moved meanwhile is left alone
+                lost = Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until)
+                back += _return(run, lost, "was lost", now=now, lost_attempts=F("lost_attempts") + 1)
     return back
 
 
@@ -61,7 +63,8 @@ def hand_back(owners: Collection[str], *, now: dt.datetime) -> list[Wake]:
     """
     back: list[Wake] = []
     for run in Run.objects.filter(status=RUNNING, lease_owner__in=owners):
-        back += _return(run, Run.objects.held(run.pk, run.epoch), "was stopped", now=now)
+        with Row(logger, run.shown_id):
+            back += _return(run, Run.objects.held(run.pk, run.epoch), "was stopped", now=now)
     return back
 
 

@@ -343,7 +343,7 @@ def test_a_pause_that_cannot_be_read_does_not_hold_up_the_others(make_order, cap
     Pause.objects.filter(run=broken.latest_run).update(review=[])
     relay()
     assert set(Delivery.objects.values_list("pause", flat=True)) == {pause_of(other).pk}
-    assert "could not be announced" in caplog.text
+    assert "was passed over" in caplog.text
 
 
 def test_chat_gets_the_question_and_later_its_end(paused, ana, ben, slack, chatting):

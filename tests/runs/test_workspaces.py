@@ -132,8 +132,7 @@ def test_a_round_that_was_killed_is_done_again(make_paused, ana, monkeypatch):
     old = folder_of(ended(make_paused(), LONG, ana))
     with monkeypatch.context() as patched:
         patched.setattr("runs.steps.repository.NOTES", None)  # the end comes after the folders, before the files
-        with pytest.raises(TypeError):
-            workspaces.collect(before=timezone.now())
+        workspaces.collect(before=timezone.now())  # one folder never ends a round either
     assert not old.exists() and left()
     workspaces.collect(before=timezone.now() - dt.timedelta(days=1))
     assert left() == []
