@@ -14,4 +14,4 @@ class CheckpointsConfig(AppConfig):
         converters.register()
         # a project of somebody else's that only uses the stores has no such settings
         redaction.configure(getattr(settings, "WAYSTATION_REDACT", ()))
-        sealing.configure(getattr(settings, "WAYSTATION_ENCRYPTION_KEYS", ()))
+        sealing.configure(getattr(settings, "WAYSTATION_ENCRYPTION_KEYS", ()), secret=settings.SECRET_KEY)

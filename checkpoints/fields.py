@@ -71,6 +71,8 @@ class SealedField(_Field):
 
     about = ""
     """Table and column: authenticated along with the value."""
+    always = False
+    """Whether it is sealed with the server's own key where none is configured."""
 
     def contribute_to_class(self, cls: type[models.Model], name: str, private_only: bool = False) -> None:
         super().contribute_to_class(cls, name, private_only)
@@ -112,7 +114,7 @@ class SealedBinaryField(SealedField, _BinaryField):
         return name, "django.db.models.BinaryField", args, kwargs
 
     def get_db_prep_save(self, value: Any, connection: Any) -> Any:
-        stored = value.stored if isinstance(value, Locked) else sealing.seal(bytes(value), self.about)
+        stored = value.stored if isinstance(value, Locked) else sealing.seal(bytes(value), self.about, always=self.always)
         return models.BinaryField.get_db_prep_value(self, stored, connection)
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
@@ -121,3 +123,9 @@ class SealedBinaryField(SealedField, _BinaryField):
             return sealing.opened(stored, self.about)
         except (sealing.KeyMissing, sealing.SealBroken) as error:
             return locked(None, stored, error)
+
+
+class SecretBinaryField(SealedBinaryField):
+    """Bytes that are never plain at rest: secrets among them. Unreadable after a new SECRET_KEY where no key is configured."""
+
+    always = True

@@ -58,7 +58,7 @@ def rotate(*, dry_run: bool, batch: int = BATCH) -> Iterator[Found]:
 def _stale(column: SealedField, after: Any, batch: int) -> list[tuple[Any, Any]]:
     """Primary keys and stored values of the next rows that are not under the newest key. Raw, since reading through the field opens."""
     keys, marks = _key(column.model)
-    current, binary = sealing.current_header(), isinstance(column, SealedBinaryField)
+    current, binary = sealing.current_header(always=column.always), isinstance(column, SealedBinaryField)
     mark = sealing.MARK if current is None else current
     part = f"substr({_name(column.column)}, 1, {len(mark)})"
     wants = f"{part} {'=' if current is None else '<>'} %s"  # nothing has no key, and needs none
@@ -102,7 +102,7 @@ def _key(model: type[models.Model]) -> tuple[str, str]:
 
 def _resealed(column: SealedField, stored: Any) -> Any:
     if isinstance(stored, bytes):
-        return sealing.seal(sealing.opened(stored, column.about), column.about)
+        return sealing.seal(sealing.opened(stored, column.about), column.about, always=column.always)
     return sealing.seal_text(sealing.opened_text(stored, column.about), column.about)
 
 

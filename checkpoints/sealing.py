@@ -7,6 +7,9 @@ random nonces are safe for any number of rows. The column's name is authenticate
 Reading needs no setting but the keys: a value without the mark is plain, so rows from before and after live together. A plain text that
 happens to begin with the mark is kept as `wse1.plain.<text>`.
 
+What is sealed `always` (a column of secrets) is never plain: where no key is configured it is sealed with the server's own, which is
+derived from Django's SECRET_KEY. A new SECRET_KEY makes such values unreadable, so they are for what is soon forgotten.
+
 Digests stay over what is inside, so a dump still tells whether two values are the same, and whoever can guess a *whole* value can see
 that the guess is right. A keyed digest would hide that, and break what digests are for here: they are addresses of blobs, are recomputed
 by who holds an export, and stay true when keys change.
@@ -92,14 +95,21 @@ class Ring:
     newest: Key | None
     """What is written with; None for plain."""
     known: Mapping[str, Key]
+    own: Key | None = None
+    """What is written with that is sealed always, where `newest` is none."""
 
 
-def ring_of(keys: Sequence[str]) -> Ring:
-    """Raises BadKey."""
+def ring_of(keys: Sequence[str], *, own: Key | None = None) -> Ring:
+    """Keys as the setting has them, and the server's own one. Raises BadKey."""
     known = [None if text == PLAIN else Key.parse(text) for text in keys]
     if None in known[1:]:
         raise BadKey(f"{PLAIN!r} may stand first only: it says that new values are kept plain")
-    return Ring(known[0] if known else None, {key.id: key for key in known if key is not None})
+    return Ring(known[0] if known else None, {key.id: key for key in (*known, own) if key is not None}, own)
+
+
+def _derived(secret: str) -> Key:
+    bits = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"waystation own key").derive(secret.encode())
+    return Key.parse(base64.urlsafe_b64encode(bits).decode())
 
 
 def new_key() -> str:
@@ -109,15 +119,19 @@ def new_key() -> str:
 _ring = Ring(None, {})
 
 
-def configure(keys: Sequence[str]) -> None:
-    """From now on write with the first of these keys and read with any. Raises BadKey."""
+def configure(keys: Sequence[str], *, secret: str = "") -> None:
+    """From now on write with the first of these keys and read with any. Raises BadKey.
+
+    Args:
+        secret: of the server; its own key comes from it. Without one the own key stays as it is.
+    """
     global _ring
-    _ring = ring_of(keys)
+    _ring = ring_of(keys, own=_derived(secret) if secret else _ring.own)
 
 
-def newest() -> Key | None:
+def newest(*, always: bool = False) -> Key | None:
     """The key that values are written with; None where they are kept plain."""
-    return _ring.newest
+    return _ring.newest or (_ring.own if always else None)
 
 
 @lru_cache(maxsize=4096)
@@ -144,9 +158,9 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def seal(plain: bytes, about: str) -> bytes:
+def seal(plain: bytes, about: str, *, always: bool = False) -> bytes:
     """What is stored of bytes in the column `about` ("table.column"): sealed with the newest key, or as they are where there is none."""
-    key = _ring.newest
+    key = newest(always=always)
     if key is None:
         return f"{MARK}{PLAIN:_<{KEY_ID}}.".encode() + plain if plain.startswith(MARK.encode()) else plain
     return f"{MARK}{key.id}.".encode() + _sealed(key, plain, about)
@@ -202,9 +216,9 @@ def _opened(key_id: str, sealed: bytes, about: str) -> bytes:
         raise SealBroken from error
 
 
-def current_header() -> str | None:
+def current_header(*, always: bool = False) -> str | None:
     """What values under the newest key begin with; None where new ones are kept plain."""
-    key = _ring.newest
+    key = newest(always=always)
     return None if key is None else f"{MARK}{key.id}."
 
 
@@ -215,5 +229,5 @@ def key_of(stored: str | bytes) -> str:
 
 
 def in_use() -> bool:
-    """Whether this process knows any key."""
-    return bool(_ring.known)
+    """Whether this process knows any key beside its own."""
+    return bool(_ring.known.keys() - {_ring.own.id if _ring.own else ""})

@@ -13,6 +13,7 @@ from django.db.models import Q
 from checkpoints.store import CheckpointDamaged, StoreUnavailable
 from hitl import policy, services
 from hitl.models import Decision, Via, Vote
+from runs import keyed
 from runs.models import Pause
 from runs.services import PauseClosed
 from runs.states import PauseStatus
@@ -103,7 +104,8 @@ def decide(chosen: Sequence[tuple[uuid.UUID, int]], *, action: str, by: User, vi
     if action not in ANSWERS:
         raise BulkInvalid(f"Several questions at once are answered with {' or '.join(ANSWERS)}. Nothing was decided.")
     pauses = {pause.pk: pause for pause in _seen([pause_id for pause_id, _ in chosen], by)}
-    return [_one(pause_id, revision, pauses.get(pause_id), action=action, by=by, via=via) for pause_id, revision in chosen]
+    with keyed.at_work(None):
+        return [_one(pause_id, revision, pauses.get(pause_id), action=action, by=by, via=via) for pause_id, revision in chosen]
 
 
 def _one(pause_id: uuid.UUID, revision: int, pause: Pause | None, *, action: str, by: User, via: Via) -> Result:

@@ -18,8 +18,8 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from checkpoints import codec, log
-from checkpoints.models import EventKind
+from checkpoints import codec, ids, log
+from checkpoints.models import EventKind, Thread
 from checkpoints.reducers import MergeFailed
 from checkpoints.rounds import Row
 from checkpoints.store import CheckpointDamaged, StoreUnavailable
@@ -28,6 +28,7 @@ from hitl.models import EarlyAnswer, Via
 from hitl.policy import Refused
 from hitl.resume_events import ResumeEvent, fits
 from hitl.services import AlreadyAnswered, AnswerInvalid, NotFound, RevisionMismatch
+from runs import keyed
 from runs.models import Pause, Run
 from runs.states import LIVE
 from runs.workflows.schemas import MAX_ANSWER
@@ -71,6 +72,7 @@ def keep(event: ResumeEvent, *, run: Run | None, thread_id: uuid.UUID, by: User,
 
 @transaction.atomic(durable=True)
 def _keep(event: ResumeEvent, told: dict[str, object], *, run: Run | None, thread_id: uuid.UUID, by: User, via: Via) -> EarlyAnswer:
+    keyed.made(run.shown_id if run else ids.show(Thread.PREFIX, thread_id))
     now = timezone.now()
     names = {"node_id": event.node_id, "input_type": event.input_type}
     line = {

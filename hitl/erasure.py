@@ -22,11 +22,11 @@ from checkpoints import bodies, codec, collecting, guard, ids
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.keeping import Tally, weight
 from checkpoints.models import Checkpoint, Event, Memo, Thread
-from hitl import family
+from hitl import family, idempotency
 from hitl.models import Decision, EarlyAnswer, Erasure, Import, OuterRun, Presence, Snooze, Vote, Wait
 from hitl.outbound_models import Delivery, Endpoint, Link
 from hitl.services import NotFound
-from runs import keeping
+from runs import keeping, keyed
 from runs.engine.context import workspace_path
 from runs.models import Artifact, Pause, QueuedTurn, Run, WorkOrder
 
@@ -97,6 +97,8 @@ def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list
     )
     erasure.digest = erasure.compute_digest()
     erasure.save(force_insert=True)
+    idempotency.erase(_shown(threads))
+    keyed.made(erasure.shown_id)
     workspaces = sorted({workspace_path(run) for run in Run.objects.filter(thread__in=threads)})
     decisions.update(**Decision.ERASED, erasure=erasure)
     WorkOrder.objects.filter(again_of__thread__in=threads).update(again_of=None)
@@ -105,6 +107,16 @@ def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list
         for found in rows.values():
             found._raw_delete(using=DEFAULT_DB_ALIAS)  # they refer to each other; the database's keys are checked at the commit
     return erasure, workspaces
+
+
+def _shown(threads: Sequence[uuid.UUID]) -> set[str]:
+    """The ids under which the API speaks of these threads."""
+    runs = Run.objects.filter(thread__in=threads)
+    pauses = Pause.objects.filter(run__in=runs)
+    found = {ids.show(Thread.PREFIX, key) for key in threads}
+    for rows in (WorkOrder.objects.filter(thread__in=threads), runs, pauses, Decision.objects.filter(pause__in=pauses)):
+        found |= {ids.show(rows.model.PREFIX, key) for key in rows.values_list("pk", flat=True)}
+    return found
 
 
 def _family(thread_id: uuid.UUID) -> list[uuid.UUID]:

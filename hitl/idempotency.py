@@ -1,37 +1,55 @@
 """`Idempotency-Key`: a request that is sent again gets the answer of the first one, and nothing is done twice (S3-43, F7).
 
-A key belongs to a person and holds for KEPT. The same key with another request is 422; while the first one is worked on, 409. What its
-first request was answered with is stored right after the answer was made. A server killed in between leaves a key without one: after
-STALE it may be used again, and the services behind it refuse to do twice what was done (`decide` names who answered).
+A key belongs to a person. Its row is written in the transaction that makes something (`runs.keyed.made`), so either both are there or
+neither; `idempotency_key_once` makes two things under one key impossible. Of two requests at once the second waits for the first one's
+transaction, writes nothing, and gets the first one's answer. No clock decides who is dead: a server that was killed before its commit
+left no row, and one that was killed after it left the row without an answer, which is then made from what the row says was made.
+
+The answer itself is kept sealed, for WAYSTATION_IDEMPOTENCY_HOURS, and is given again to who may still see what it speaks of
+(`hitl.replaying`). The same key with another request is 422.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+import logging
+import re
+import uuid
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import OperationalError
+from django.db.models import F, QuerySet, Value
+from django.db.models.functions import Concat
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from checkpoints import codec
+from checkpoints import codec, trouble
+from hitl import replaying
 from hitl.authentication import BearerAuthentication
 from hitl.models import IdempotencyKey
 from hitl.problems import response as problem
+from runs import keyed
+
+logger = logging.getLogger(__name__)
 
 HEADER = "Idempotency-Key"
-REPLAYED = "Idempotent-Replayed"
 LONGEST = 255
-KEPT = dt.timedelta(hours=24)
-STALE = dt.timedelta(seconds=60)
 LARGEST = 1024 * 1024
-"""Bytes of an answer that is kept; a larger one is not replayed, and its key says so."""
+"""Bytes of an answer that is kept; of a larger one only what it made is."""
+NAMED = 200
+"""Ids that are noted of one answer."""
+BATCH = 1000
+"""Keys that are forgotten in one statement."""
 CHANGING = {"POST", "PUT", "PATCH", "DELETE"}
 UNTAKEN = {401, 403, 408, 413, 429}
 """Answers that say that the request was not looked at: its key stays free."""
+_ID = re.compile(r"\b(?:thr|wo|run|pse|dec)_[0-9a-hjkmnp-tv-z]{26}\b")
 
 Handler = Callable[[HttpRequest], HttpResponse]
 
@@ -69,48 +87,130 @@ def kept_for(status: int) -> bool:
     return status < 500 and status not in UNTAKEN
 
 
+@dataclass
+class Claim:
+    """The key of the request at work; see `runs.keyed`."""
+
+    person: User
+    key: str
+    digest: str
+    token: uuid.UUID = field(default_factory=uuid.uuid4)
+    used: bool = False
+    """Whether something was to be made under it."""
+    taken: bool = False
+    """Whether another request has it."""
+
+    @property
+    def mine(self) -> QuerySet[IdempotencyKey]:
+        """The key's row, where it is this request's."""
+        return IdempotencyKey.objects.filter(user=self.person, key=self.key, token=self.token)
+
+    def make(self, shown_id: str) -> None:
+        self.used = True
+        try:
+            self.write()
+        except OperationalError as error:
+            if not trouble.is_locked(error):
+                raise
+            self.taken = True  # by a transaction that takes its time
+            raise keyed.KeyTaken("The first request with this key is still worked on. Nothing was done twice.") from error
+        if not self.mine.update(made=Concat(F("made"), Value(f"{shown_id} " if shown_id else ""))):
+            self.taken = True
+            raise keyed.KeyTaken("Another request with this key was carried out meanwhile. Nothing was done twice.")
+
+    def write(self, **values: Any) -> None:
+        """Write the row, unless the key has one. Waits for a transaction that is just writing it."""
+        row = IdempotencyKey(user=self.person, key=self.key, request_digest=self.digest, token=self.token, made_at=timezone.now(), **values)
+        IdempotencyKey.objects.bulk_create([row], ignore_conflicts=True)
+
+
 def once(request: HttpRequest, person: User, key: str, get_response: Handler, *, keeps: Callable[[int], bool] = kept_for) -> HttpResponse:
-    """The answer that this key's first request got, or the one that it gets now. Answers that `keeps` refuses leave the key free."""
+    """The answer that this key's first request got, or the one that it gets now. Answers that `keeps` refuses leave the key free,
+    unless something was made."""
     digest = codec.digest(b"\n".join([str(request.method).encode(), request.get_full_path().encode(), request.body]))
-    mine, row = _claim(person, key, digest)
-    if not mine:
-        return _again(row, digest)
-    kept = IdempotencyKey.objects.filter(pk=row.pk)
-    try:
+    before = find(person, key)
+    if before is not None:
+        return _again(request, before, digest)
+    claim = Claim(person, key, digest)
+    with keyed.at_work(claim):
         response = get_response(request)
-    except BaseException:
-        kept.delete()
-        raise
-    if not keeps(response.status_code):
-        kept.delete()
-    else:
-        body = b"" if response.streaming or len(response.content) > LARGEST else response.content
-        kept.update(status=response.status_code, body=body, content_type=response.get("Content-Type", ""))
-    return response
+    if not claim.taken:
+        return _stored(request, claim, response) if keeps(response.status_code) else response
+    first = find(person, key)
+    return _in_progress() if first is None else _again(request, first, digest)
 
 
-def _claim(person: User, key: str, digest: str) -> tuple[bool, IdempotencyKey]:
-    """Whether this request is the first one of its key, and the key's row. Of two at the same moment one is."""
-    now = timezone.now()
-    mine = IdempotencyKey.objects.filter(user=person)
-    mine.filter(made_at__lt=now - KEPT).delete()
-    mine.filter(key=key, status=None, made_at__lt=now - STALE).delete()
+def find(person: User, key: str) -> IdempotencyKey | None:
+    """The row of a key that is used up."""
+    row = IdempotencyKey.objects.filter(user=person, key=key).first()
+    if row is not None and row.made_at < timezone.now() - _age():
+        IdempotencyKey.objects.filter(pk=row.pk).delete()
+        return None
+    return row
+
+
+def _age() -> dt.timedelta:
+    return dt.timedelta(hours=settings.WAYSTATION_IDEMPOTENCY_HOURS)
+
+
+def drop_old(*, now: dt.datetime) -> None:
+    """Forget keys after their time, with the answers under them."""
+    old = IdempotencyKey.objects.filter(made_at__lt=now - _age()).order_by("made_at").values_list("pk", flat=True)
+    while pks := list(old[:BATCH]):
+        IdempotencyKey.objects.filter(pk__in=pks).delete()
+
+
+def erase(shown_ids: Collection[str]) -> None:
+    """Erase the answers that speak of any of these; their keys stay used up. Call inside a transaction."""
+    wanted = set(shown_ids)
+    named = IdempotencyKey.objects.values_list("pk", "made", "about").iterator()
+    going = [pk for pk, made, about in named if wanted & {*made.split(), *about.split()}]
+    gone = {"kept": IdempotencyKey.Kept.ERASED, "status": 410, "body": b"", "content_type": "", "made": "", "about": ""}
+    for first in range(0, len(going), BATCH):
+        IdempotencyKey.objects.filter(pk__in=going[first : first + BATCH]).update(**gone)
+
+
+def _stored(request: HttpRequest, claim: Claim, response: HttpResponse) -> HttpResponse:
+    """Keep an answer, and give it; or the one of another request that was as quick and made nothing either."""
+    values = _answer(request, response)
     try:
-        with transaction.atomic():
-            return True, IdempotencyKey.objects.create(user=person, key=key, request_digest=digest, made_at=now)
-    except IntegrityError:  # idempotency_key_once
-        row = mine.filter(key=key).first()
-        return (False, row) if row is not None else _claim(person, key, digest)  # it was given back meanwhile
+        if claim.used and claim.mine.update(**values):
+            return response
+        claim.write(**values)
+        first = find(claim.person, claim.key)
+    except trouble.ERRORS as error:
+        logger.warning("the answer to %s %s could not be kept: %s", request.method, request.path, error)
+        return response  # it is true; sent again, the request is answered from what was made
+    return response if first is None or first.token == claim.token else _again(request, first, claim.digest)
 
 
-def _again(row: IdempotencyKey, digest: str) -> HttpResponse:
+def _answer(request: HttpRequest, response: HttpResponse) -> dict[str, Any]:
+    """What is kept of an answer."""
+    kept, body = IdempotencyKey.Kept.WHOLE, b""
+    if "no-store" in response.get("Cache-Control", ""):
+        kept = IdempotencyKey.Kept.SECRET
+    elif response.streaming or len(response.content) > LARGEST:
+        kept = IdempotencyKey.Kept.LARGE
+    else:
+        body = response.content
+    named = dict.fromkeys(_ID.findall(f"{request.path} {body.decode(errors='replace')}"))
+    return {
+        "status": response.status_code,
+        "kept": kept,
+        "body": body,
+        "content_type": response.get("Content-Type", "")[:100],
+        "about": " ".join(list(named)[:NAMED]),
+    }
+
+
+def _again(request: HttpRequest, row: IdempotencyKey, digest: str) -> HttpResponse:
     if row.request_digest != digest:
         words = "This key was sent with another request before. Nothing was done; use a new key for a new request."
         return problem(422, "idempotency_key_reused", words)
-    if row.status is None:
-        response = problem(409, "idempotency_in_progress", "The first request with this key is still worked on. Ask again in a second.")
-        response["Retry-After"] = "1"
-        return response
-    response = HttpResponse(bytes(row.body), status=row.status, content_type=row.content_type)
-    response[REPLAYED] = "true"
+    return replaying.again(request, row)
+
+
+def _in_progress() -> HttpResponse:
+    response = problem(409, "idempotency_in_progress", "The first request with this key is still worked on. Ask again in a second.")
+    response["Retry-After"] = "1"
     return response

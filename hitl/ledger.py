@@ -6,6 +6,7 @@ from django.db import connection
 
 from hitl import evidence
 from hitl.models import Decision, Ledger, ledger_name
+from runs import keyed
 
 
 def append(decision: Decision) -> None:
@@ -22,6 +23,7 @@ def append(decision: Decision) -> None:
     decision.ledger_id = name
     decision.position, decision.previous = taken
     decision.digest = decision.compute_digest()
+    keyed.made(decision.shown_id)
     decision.save(force_insert=True)
     Ledger.objects.filter(pk=name).update(tip=decision.digest)
 

@@ -17,6 +17,7 @@ from checkpoints.portable import Document, Loaded
 from hitl import family
 from hitl.models import Decision, Import, Vote
 from hitl.services import NotFound
+from runs import keyed
 from runs import portable as runs
 from runs.models import Pause, Run
 
@@ -78,6 +79,7 @@ def load(document: Document, *, owner: User, team: Group | None = None) -> Loade
             runs.load_artifacts(one, there, made)
             graph_portable.load(one, there)
             _keep(one, there, owner, within=None if there is loaded[0] else loaded[0].thread)
+        keyed.made(loaded[0].thread.shown_id)
     return loaded[0]
 
 

@@ -17,7 +17,7 @@ from hitl import policy, sight
 from hitl.deadlines import unchanged
 from hitl.models import Snooze
 from hitl.services import NotFound, check_open
-from runs import due
+from runs import due, keyed
 from runs.models import Pause, PauseQuerySet
 
 MAX_REASON = 2_000
@@ -108,6 +108,7 @@ def extend(pause_id: uuid.UUID, *, by: User, until: dt.datetime, reason: str) ->
 
 @transaction.atomic(durable=True)
 def _extend(pause: Pause, *, by: User, until: dt.datetime, reason: str) -> Pause:
+    keyed.made(pause.shown_id)
     before = pause.deadline_at
     if not unchanged(pause).change(deadline_at=until, next_at=due.next_at({**pause.timing, "deadline_at": until})):
         check_open(Pause.objects.get(pk=pause.pk))

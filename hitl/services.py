@@ -23,6 +23,7 @@ from hitl.models import Decision, Via, Vote
 from hitl.outbound import planning
 from hitl.outsiders import Outsider
 from hitl.policy import Actor, Standing
+from runs import keyed
 from runs import services as runs
 from runs.engine.facts import asked
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
@@ -238,6 +239,7 @@ def _check_payload(pause: Pause, action: str, payload: Any, *, by: Actor) -> Non
 def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: Actor) -> None:
     """Count an answer that did not fit, and ask again in words that name what was wrong (S3-33). A question closed meanwhile stays so."""
     words = " ".join(f"{field}: {text}" if field else text for field, texts in errors.items() for text in texts)[:REFINED]
+    keyed.made(pause.shown_id)
     if Pause.objects.open().filter(pk=pause.pk).update(attempts=F("attempts") + 1, refined=words):
         pause.refresh_from_db(fields=["attempts", "refined"])
         log.append(pause.run.thread_id, pause.run_id, [asked(pause, again=True, errors=dict(errors), answered_by=by.get_username())])
@@ -251,6 +253,7 @@ def _record(pause: Pause, answer: voting.Answer, *, by: Actor, seat: Actor) -> D
     if policy.quorum(pause) > 1:
         vote, votes = voting.cast(pause, answer, by=by, seat=seat)
         if vote is not None and len(votes) < policy.quorum(pause):
+            keyed.made(pause.shown_id)
             return vote
     now = timezone.now()
     return closing.close(pause, answer, by=by, seat=seat, votes=votes, at=now, while_=policy.free_for(by, now=now))

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 
 from django.contrib.auth.models import User
 
-from checkpoints import ids
+from checkpoints import ids, trouble
 from checkpoints.models import Thread
 from hitl import following
 from hitl.authentication import caller_of
@@ -65,6 +65,11 @@ def stream(find: Find) -> Any:
             subject, seq, done = await in_database_thread(_open)(scope, find)
         except Refused as refusal:
             await _problem(send, refusal)
+            return
+        except trouble.ERRORS as error:
+            if (said := trouble.said(error, changing=False)) is None:
+                raise
+            await _problem(send, Refused(said.status, said.code, said.words))
             return
         if done:
             await send({"type": "http.response.start", "status": 204, "headers": _trace(subject)})
@@ -192,6 +197,8 @@ async def _problem(send: Send, refused: Refused) -> None:
     headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
     if refused.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
+    if refused.status == 503:
+        headers.append((b"retry-after", b"5"))
     if refused.status == 405:
         headers.append((b"allow", b"GET"))
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})

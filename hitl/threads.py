@@ -16,9 +16,9 @@ from checkpoints.models import Checkpoint, Thread, WhenBusy
 from hitl import policy, sight, stepping
 from hitl.models import Decision, Via, Vote
 from hitl.services import AlreadyAnswered, AnswerInvalid, NotFound, NotPaused, SeveralQuestions, answered_before, decide, end_run
+from runs import keyed, threads
 from runs import queued as lines
 from runs import services as runs
-from runs import threads
 from runs.engine.facts import asked
 from runs.engine.interruptions import STOPS
 from runs.models import Pause, QueuedTurn, Run
@@ -170,6 +170,7 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
 @transaction.atomic(durable=True)
 def ask_again(pause: Pause) -> Said:
     """Tell those who watch once more what is asked (S0-73, S2-22)."""
+    keyed.made(pause.run.shown_id)
     log.append(pause.run.thread_id, pause.run_id, [asked(pause, again=True)])
     return Said(run=pause.run, how="asked")
 

@@ -19,7 +19,7 @@ from hitl.models import OuterRun, Wait
 from hitl.outbound import endpoints, planning, recipients
 from hitl.outbound_models import Occasion
 from hitl.services import NotFound
-from runs import addresses, policies, waits
+from runs import addresses, keyed, policies, waits
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.states import PENDING
@@ -121,6 +121,7 @@ def _open(asked: Asked, question: waits.Question, team: Group | None, *, by: Use
     elif Pause.objects.open().filter(run__thread=outer.thread).exists():
         raise WaitOpen(_why_not(asked, by))
     pause = waits.open_wait(outer.thread, question)
+    keyed.made(pause.run.shown_id)
     if asked.callback_url:
         endpoints.keep_callback(outer.thread, asked.callback_url, secret=asked.callback_secret)
     for to in asked.recipients:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from rest_framework import exceptions
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_handler
 
+from checkpoints import trouble
 from checkpoints.differences import DifferentThreads, NothingBefore
 from checkpoints.portable import DocumentTooLarge, ImportRefused
 from checkpoints.reducers import MergeFailed
@@ -30,12 +33,15 @@ from runs.coders import NoCoder
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.explaining import CallInvalid, ToolNotFound
 from runs.forks import NothingToFork, ReasonMissing, ReviewStands
+from runs.keyed import KeyTaken
 from runs.repositories import RepositoryInvalid, RepositoryNotFound
 from runs.services import InputInvalid, OrdersStopped, PauseClosed
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
 from runs.taking_back import TooLate
 from runs.threads import NothingToResume, ThreadBusy
+
+logger = logging.getLogger(__name__)
 
 STATUS: dict[type[Exception], int] = {
     services.NotFound: 404,
@@ -96,6 +102,7 @@ STATUS: dict[type[Exception], int] = {
     resuming.WrongQuestion: 409,
     resuming.StillWaiting: 409,
     early.NotKept: 409,
+    KeyTaken: 409,
 }
 
 
@@ -103,6 +110,11 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
     status = STATUS.get(type(error))
     if status is not None:
         return problem(status, str(getattr(error, "code", "error")), str(error), **_extra(error))
+    if (said := trouble.said(error, changing=context["request"].method not in SAFE_METHODS)) is not None:
+        logger.warning("%s: %s", context["request"].path, error)
+        away = problem(said.status, said.code, said.words)
+        away.headers["Retry-After"] = str(said.after)
+        return away
     if isinstance(error, RecursionError):  # Python's JSON parser and ours go down by recursion
         return problem(400, "parse_error", "The request is nested too deeply; nothing was changed.")
     response = drf_handler(error, context)

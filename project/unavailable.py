@@ -1,20 +1,32 @@
-"""Pages while the store of checkpoints is away. The API says it by `project.errors`."""
+"""Answers while the database, or the store of checkpoints, is away: 503 with words, 507 where its disk is full.
+
+A view of the API says it by `project.errors`; here is what pages say, and everything that fails around a view: in a middleware, in
+authentication, at a commit.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
+import sys
 from collections.abc import Callable
+from http import HTTPStatus
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseServerError
 from django.shortcuts import render
+from django.template import loader
+from django.views.decorators.csrf import requires_csrf_token
 
+from checkpoints import trouble
 from checkpoints.store import StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
+SAFE = {"GET", "HEAD", "OPTIONS", "TRACE"}
+
 
 class Unavailable:
-    """503 with words instead of an error page: nothing was changed, and the same click works later."""
+    """503 with words instead of an error page: the same click works later."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -23,9 +35,42 @@ class Unavailable:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if not isinstance(error, StoreUnavailable):
-            return None
-        logger.warning("%s %s: %s", request.method, request.path, error)
-        response = render(request, "503.html", status=503)
-        response["Retry-After"] = "5"
+        if isinstance(error, StoreUnavailable):
+            logger.warning("%s %s: %s", request.method, request.path, error)
+            response = render(request, "503.html", status=503)
+            response["Retry-After"] = "5"
+            return response
+        return during_trouble(request, error)
+
+
+def during_trouble(request: HttpRequest, error: BaseException) -> HttpResponse | None:
+    """The answer to a request that the database's own trouble kept from its answer; None for any other error. Needs no database."""
+    said = trouble.said(error, changing=request.method not in SAFE)
+    if said is None:
+        return None
+    logger.warning("%s %s: %s", request.method, request.path, error)
+    if request.path.startswith("/api/"):
+        response = _problem(said.status, said.code, said.words)
+    else:
+        page = loader.render_to_string("unavailable.html", {"said": said, "changing": request.method not in SAFE})
+        response = HttpResponse(page, status=said.status)
+    response["Retry-After"] = str(said.after)
+    return response
+
+
+@requires_csrf_token
+def server_error(request: HttpRequest) -> HttpResponse:
+    """What Django asks for when an error reached nobody who could answer it."""
+    error = sys.exception()
+    response = during_trouble(request, error) if error is not None else None
+    if response is not None:
         return response
+    if request.path.startswith("/api/"):
+        words = "Something went wrong on our side; the error is in the server's log. Whether this was done is not known."
+        return _problem(500, "server_error", words)
+    return HttpResponseServerError(loader.render_to_string("500.html"))
+
+
+def _problem(status: int, code: str, detail: str) -> HttpResponse:
+    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
+    return HttpResponse(json.dumps(body), status=status, content_type="application/problem+json")

@@ -22,3 +22,4 @@ urlpatterns = [
     path("api/reference/", reference, name="reference"),
     path("favicon.ico", RedirectView.as_view(url="/static/favicon.svg"), name="favicon"),
 ]
+handler500 = "project.unavailable.server_error"

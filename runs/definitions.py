@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 
 from checkpoints import codec, redaction
 from runs import agents as agents  # registers the agent step
-from runs import coders, policies
+from runs import coders, keyed, policies
 from runs import workflows as workflows  # registers the step functions
 from runs.frequency import Frequency
 from runs.models import Definition, StepTemplate, Template
@@ -74,6 +74,7 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, after: int |
     _check_keeping(values)
     if last and values == kept:
         return last
+    keyed.made("")
     try:
         with transaction.atomic():
             return Template.objects.create(
@@ -117,6 +118,7 @@ def edit_step_template(
     last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
     if last and {name: getattr(last, name) for name in values} == values:
         return last
+    keyed.made("")
     try:
         with transaction.atomic():
             return StepTemplate.objects.create(slug=slug, version=last.version + 1 if last else 1, **values)

@@ -15,12 +15,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from checkpoints import log, redaction, reducers, store
+from checkpoints import ids, log, redaction, reducers, store
 from checkpoints.fields import demand
 from checkpoints.models import Thread
 from checkpoints.rounds import Row
 from checkpoints.sealing import KeyMissing
-from runs import definitions, threads
+from runs import definitions, keyed, threads
 from runs.engine.facts import line
 from runs.models import QueuedTurn, Run
 from runs.services import InputInvalid
@@ -69,6 +69,7 @@ def put(thread_id: uuid.UUID, turn: Turn, *, by: User, interrupts: bool = False)
     if QueuedTurn.objects.waiting().filter(thread=thread_id).count() >= LONGEST:
         raise QueueFull(f"{LONGEST} messages wait on this thread already. Withdraw one, or let them begin first.")
     stops = {"interrupt_before": list(turn.interrupt_before), "interrupt_after": list(turn.interrupt_after)}
+    keyed.made(ids.show(Thread.PREFIX, thread_id))
     return QueuedTurn.objects.create(
         thread_id=thread_id,
         by=by,

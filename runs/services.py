@@ -17,7 +17,7 @@ from django.utils import timezone
 from checkpoints import codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
-from runs import coders, definitions, files, repositories, urgency
+from runs import coders, definitions, files, keyed, repositories, urgency
 from runs.engine import approvals, commit, damage, ending
 from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
@@ -177,6 +177,7 @@ def _create(
         created_by=by,
         again_of=again_of,
     )
+    keyed.made(order.shown_id)
     for name in (*stops["interrupt_before"], *stops["interrupt_after"]):
         if name not in sequence.stops(definition.steps):
             raise InputInvalid({"interrupt": [f"The template has no step {name[:100]!r} to stop at."]})
@@ -238,6 +239,7 @@ def _retry(order_id: uuid.UUID, *, by: User) -> Run:
     run, head = order.latest_run, order.thread.head
     if run is None or head is None or run.status not in RETRIED:
         raise RunEnded("Only a failed work order can be retried, or one that expired; one that was cancelled stays so.")
+    keyed.made(order.shown_id)
     new = _follow(order, take_up(run, head))
     log.append(order.thread_id, new.pk, [line(f"Retried by {by.get_username()} from step {head.next_step or head.node_id}")])
     return new
@@ -296,6 +298,7 @@ def begin_fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mappin
     start = Start(state=after, next_step=next_step, parent=checkpoint, before=before, metadata={STEPPED_AROUND: passed} if passed else None)
     stops = {"interrupt_before": wrote.interrupt_before, "interrupt_after": wrote.interrupt_after}
     run = begin(checkpoint.thread, wrote.definition, wrote.work_order, start, forked_from=checkpoint, reason=reason, started_by=by, **stops)
+    keyed.made(run.shown_id if wrote.work_order is None else wrote.work_order.shown_id)
     _follow(wrote.work_order, run)
     name = by.get_full_name() or by.get_username()
     words = f"Forked by {name} from {checkpoint.shown_id}, at {f'step {next_step}' if next_step else 'the end'}: {reason}"
@@ -426,6 +429,7 @@ def cancel_run(run: Run, *, by: User) -> None:
 
 
 def _cancel(run: Run, by: User) -> None:
+    keyed.made(run.shown_id)
     woken = ending.cancel(run, {PENDING, RUNNING}, by=by.get_username(), first=[])
     if woken is None:
         raise RunEnded("This has ended already, so there was nothing to cancel.")

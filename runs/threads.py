@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from checkpoints import codec, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread, WhenBusy
-from runs import conversation, definitions, urgency
+from runs import conversation, definitions, keyed, urgency
 from runs.engine.begin import Start, begin, following
 from runs.engine.facts import line, unkept
 from runs.forks import STEPPED_AROUND, check_reviews
@@ -95,10 +95,13 @@ class Place:
     """The run that wrote the head."""
 
 
+@transaction.atomic(durable=True)
 def open_thread(*, by: User, title: str = "", team: Group | None = None, when_busy: WhenBusy = WhenBusy.REFUSE) -> Thread:
     """A thread without a work order. Raises InputInvalid."""
     check_words(title, "")
-    return Thread.objects.create(owner=by, team=team, title=title, when_busy=when_busy)
+    thread = Thread.objects.create(owner=by, team=team, title=title, when_busy=when_busy)
+    keyed.made(thread.shown_id)
+    return thread
 
 
 def place_of(thread_id: uuid.UUID) -> Place:
@@ -145,6 +148,7 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     if passed:
         start = replace(start, metadata={STEPPED_AROUND: passed})
     thread = Thread.objects.get(pk=thread_id)
+    keyed.made(thread.shown_id)
     soon = urgency.of_new(by)
     run = begin(
         thread,
@@ -162,6 +166,7 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     given = {**(turn.state or {}), **(turn.input or {})}
     log.append(thread_id, run.pk, [line(how, start.next_step), *unkept(given, start.next_step)])
     nudge_on_commit(run.pk, run.queue, urgency=soon)
+    keyed.made(run.shown_id)
     return run
 
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from checkpoints.models import Thread
 from hitl.outbound import addresses, chat, recipients, signatures
 from hitl.outbound_models import Channel, Delivery, Endpoint, Occasion
+from runs import keyed
 
 ROTATION = dt.timedelta(hours=24)
 """How long the secret before is signed with too."""
@@ -96,7 +97,9 @@ def _make(channel: str, target: str, name: str, occasions: Sequence[str], *, sec
     secret = _checked(secret) if channel == Channel.WEBHOOK else ""
     kept = [{"secret": secret, "until": None}] if secret else []
     named = name or (chat.service_of(target) if channel == Channel.APPRISE else "")
-    endpoint = Endpoint.objects.create(channel=channel, target=target, name=named, occasions=list(occasions), secrets=kept, **owner)
+    with transaction.atomic():
+        endpoint = Endpoint.objects.create(channel=channel, target=target, name=named, occasions=list(occasions), secrets=kept, **owner)
+        keyed.made(endpoint.shown_id)
     return endpoint, secret
 
 
@@ -147,6 +150,7 @@ def new_secret(endpoint: Endpoint, *, given: str = "") -> str:
 @transaction.atomic
 def _set_secret(endpoint: Endpoint, given: str) -> str:
     secret = _checked(given)
+    keyed.made(endpoint.shown_id)
     locked = Endpoint.objects.filter(pk=endpoint.pk)
     locked.update(why_disabled=endpoint.why_disabled)  # two that rotate at once come one after the other
     kept = locked.get().secrets
@@ -181,6 +185,9 @@ def send_test(by: User, endpoint: Endpoint | None) -> Delivery | None:
     if Delivery.objects.filter(occasion=Occasion.TEST, place=place, made_at__gt=now - TESTS_APART).exists():
         return None
     channel = endpoint.channel if endpoint is not None else Channel.EMAIL
-    return Delivery.objects.create(
-        occasion=Occasion.TEST, channel=channel, place=place, recipient=by, endpoint=endpoint, next_at=now, made_at=now
-    )
+    with transaction.atomic():
+        delivery = Delivery.objects.create(
+            occasion=Occasion.TEST, channel=channel, place=place, recipient=by, endpoint=endpoint, next_at=now, made_at=now
+        )
+        keyed.made(delivery.shown_id)
+    return delivery
