@@ -10,7 +10,7 @@ import pytest
 from tests.dying import HEADER
 from tests.prepared import TOKENS
 from tests.stack import Stack
-from tests.stories.conftest import make_stack
+from tests.stories.conftest import make_stack, settle
 
 pytestmark = pytest.mark.stack
 
@@ -21,6 +21,7 @@ ORDERS = "/api/v1/work-orders"
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     stack = make_stack(tmp_path_factory.mktemp("keys"), "accidents")
     stack.environment["DJANGO_SETTINGS_MODULE"] = "tests.dying_settings"
+    settle(stack)
     yield stack
     stack.stop()
 
@@ -30,7 +31,7 @@ def test_a_server_killed_before_or_after_its_commit_makes_one_order_per_key(own:
     token, told = TOKENS["ana"], {}
     for where in ("before the commit", "after the commit"):
         own.web()
-        body, headers = {"template": "writing", "title": where}, {"Idempotency-Key": where}
+        body, headers = {"repository_url": str(own.folder / "celery"), "title": where}, {"Idempotency-Key": where}
         with pytest.raises((RemoteDisconnected, ConnectionError)):
             own.call("POST", ORDERS, body, token=token, headers={**headers, HEADER: where})
         own.processes[-1].wait(10)
