@@ -22,7 +22,7 @@ from checkpoints import bodies, codec, collecting, guard, ids
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.keeping import Tally, weight
 from checkpoints.models import Checkpoint, Event, Memo, Thread
-from hitl import family, idempotency
+from hitl import family, keys
 from hitl.models import Decision, EarlyAnswer, Erasure, Import, OuterRun, Presence, Snooze, Vote, Wait
 from hitl.outbound_models import Delivery, Endpoint, Link
 from hitl.services import NotFound
@@ -97,7 +97,7 @@ def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list
     )
     erasure.digest = erasure.compute_digest()
     erasure.save(force_insert=True)
-    idempotency.erase(_shown(threads))
+    keys.erase(_shown(threads))
     keyed.made(erasure.shown_id)
     workspaces = sorted({workspace_path(run) for run in Run.objects.filter(thread__in=threads)})
     decisions.update(**Decision.ERASED, erasure=erasure)

@@ -11,15 +11,13 @@ The answer itself is kept sealed, for WAYSTATION_IDEMPOTENCY_HOURS, and is given
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 import re
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.db.models import F, QuerySet, Value
@@ -30,7 +28,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from checkpoints import codec, trouble
-from hitl import replaying
+from hitl import keys, replaying
 from hitl.authentication import BearerAuthentication
 from hitl.models import IdempotencyKey
 from hitl.problems import response as problem
@@ -44,8 +42,6 @@ LARGEST = 1024 * 1024
 """Bytes of an answer that is kept; of a larger one only what it made is."""
 NAMED = 200
 """Ids that are noted of one answer."""
-BATCH = 1000
-"""Keys that are forgotten in one statement."""
 CHANGING = {"POST", "PUT", "PATCH", "DELETE"}
 UNTAKEN = {401, 403, 408, 413, 429}
 """Answers that say that the request was not looked at: its key stays free."""
@@ -128,7 +124,7 @@ def once(request: HttpRequest, person: User, key: str, get_response: Handler, *,
     """The answer that this key's first request got, or the one that it gets now. Answers that `keeps` refuses leave the key free,
     unless something was made."""
     digest = codec.digest(b"\n".join([str(request.method).encode(), request.get_full_path().encode(), request.body]))
-    before = find(person, key)
+    before = keys.find(person, key)
     if before is not None:
         return _again(request, before, digest)
     claim = Claim(person, key, digest)
@@ -136,38 +132,8 @@ def once(request: HttpRequest, person: User, key: str, get_response: Handler, *,
         response = get_response(request)
     if not claim.taken:
         return _stored(request, claim, response) if keeps(response.status_code) else response
-    first = find(person, key)
+    first = keys.find(person, key)
     return _in_progress() if first is None else _again(request, first, digest)
-
-
-def find(person: User, key: str) -> IdempotencyKey | None:
-    """The row of a key that is used up."""
-    row = IdempotencyKey.objects.filter(user=person, key=key).first()
-    if row is not None and row.made_at < timezone.now() - _age():
-        IdempotencyKey.objects.filter(pk=row.pk).delete()
-        return None
-    return row
-
-
-def _age() -> dt.timedelta:
-    return dt.timedelta(hours=settings.WAYSTATION_IDEMPOTENCY_HOURS)
-
-
-def drop_old(*, now: dt.datetime) -> None:
-    """Forget keys after their time, with the answers under them."""
-    old = IdempotencyKey.objects.filter(made_at__lt=now - _age()).order_by("made_at").values_list("pk", flat=True)
-    while pks := list(old[:BATCH]):
-        IdempotencyKey.objects.filter(pk__in=pks).delete()
-
-
-def erase(shown_ids: Collection[str]) -> None:
-    """Erase the answers that speak of any of these; their keys stay used up. Call inside a transaction."""
-    wanted = set(shown_ids)
-    named = IdempotencyKey.objects.values_list("pk", "made", "about").iterator()
-    going = [pk for pk, made, about in named if wanted & {*made.split(), *about.split()}]
-    gone = {"kept": IdempotencyKey.Kept.ERASED, "status": 410, "body": b"", "content_type": "", "made": "", "about": ""}
-    for first in range(0, len(going), BATCH):
-        IdempotencyKey.objects.filter(pk__in=going[first : first + BATCH]).update(**gone)
 
 
 def _stored(request: HttpRequest, claim: Claim, response: HttpResponse) -> HttpResponse:
@@ -177,7 +143,7 @@ def _stored(request: HttpRequest, claim: Claim, response: HttpResponse) -> HttpR
         if claim.used and claim.mine.update(**values):
             return response
         claim.write(**values)
-        first = find(claim.person, claim.key)
+        first = keys.find(claim.person, claim.key)
     except trouble.ERRORS as error:
         logger.warning("the answer to %s %s could not be kept: %s", request.method, request.path, error)
         return response  # it is true; sent again, the request is answered from what was made

@@ -7,9 +7,7 @@ once more as that person. A token that only reads, and a person who sees it no m
 from __future__ import annotations
 
 import datetime as dt
-import json
 import time
-from http import HTTPStatus
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -20,6 +18,7 @@ from rest_framework.views import APIView
 
 from checkpoints.fields import Locked
 from hitl.models import IdempotencyKey
+from hitl.problems import response as problem
 
 REPLAYED = "Idempotent-Replayed"
 ANSWERING = dt.timedelta(seconds=2)
@@ -138,8 +137,3 @@ def _readable(path: str) -> ResolverMatch | None:
     except Resolver404:
         return None
     return match if match.kwargs and hasattr(getattr(match.func, "cls", None), "get") else None
-
-
-def problem(status: int, code: str, detail: str, **more: Any) -> HttpResponse:
-    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail, **more}
-    return HttpResponse(json.dumps(body), status=status, content_type="application/problem+json")

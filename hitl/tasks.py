@@ -9,7 +9,7 @@ from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
-from hitl import anchors, deadlines, early, idempotency, presence
+from hitl import anchors, deadlines, early, keys, presence
 from hitl.outbound import planning, sending
 from hitl.outbound_models import Delivery
 from runs.engine.stopping import stopping
@@ -53,7 +53,7 @@ def announce() -> None:
     check_connection()
     planning.announce()
     presence.drop_old(now=timezone.now())
-    idempotency.drop_old(now=timezone.now())
+    keys.drop_old(now=timezone.now())
     if Delivery.objects.due(now=timezone.now()).exists():
         deliver.delay()
 

@@ -6,11 +6,9 @@ authentication, at a commit.
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from collections.abc import Callable
-from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse, HttpResponseServerError
 from django.shortcuts import render
@@ -19,6 +17,7 @@ from django.views.decorators.csrf import requires_csrf_token
 
 from checkpoints import trouble
 from checkpoints.store import StoreUnavailable
+from hitl import problems
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ def during_trouble(request: HttpRequest, error: BaseException) -> HttpResponse |
         return None
     logger.warning("%s %s: %s", request.method, request.path, error)
     if request.path.startswith("/api/"):
-        response = _problem(said.status, said.code, said.words)
+        response = problems.response(said.status, said.code, said.words)
     else:
         page = loader.render_to_string("unavailable.html", {"said": said, "changing": request.method not in SAFE})
         response = HttpResponse(page, status=said.status)
@@ -67,10 +66,5 @@ def server_error(request: HttpRequest) -> HttpResponse:
         return response
     if request.path.startswith("/api/"):
         words = "Something went wrong on our side; the error is in the server's log. Whether this was done is not known."
-        return _problem(500, "server_error", words)
+        return problems.response(500, "server_error", words)
     return HttpResponseServerError(loader.render_to_string("500.html"))
-
-
-def _problem(status: int, code: str, detail: str) -> HttpResponse:
-    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
-    return HttpResponse(json.dumps(body), status=status, content_type="application/problem+json")
