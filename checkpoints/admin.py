@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import uuid
 from collections.abc import Callable
@@ -170,9 +171,9 @@ class ThreadAdmin(ReadOnlyAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"thr": "pk", "wo": "work_order", "run": "runs", "ckpt": "checkpoints"}
     search_fields = ("title", "owner__username")
     search_help_text = "A thr_, wo_, run_ or ckpt_ id, or words of the title or owner"
-    list_display = ("shown", "title", "owner", "team", "last_seq", "created_at")
+    list_display = ("shown", "title", "owner", "team", "last_seq", "created_at", "imported_at")
     list_select_related = ("owner", "team")
-    fields = ("shown", "title", "owner", "team", "head_link", "last_seq", "lists", "created_at")
+    fields = ("shown", "title", "owner", "team", "head_link", "last_seq", "lists", "created_at", "imported_at")
 
     @display(description="head")
     def head_link(self, thread: Thread) -> SafeString | str:
@@ -189,6 +190,11 @@ class ThreadAdmin(ReadOnlyAdmin):
         )
 
 
+def came_along(thread: Thread, at: dt.datetime) -> bool:
+    """Whether a row of a thread, of that time, came with the document that the thread was made of."""
+    return thread.imported_at is not None and at <= thread.imported_at
+
+
 CHECKPOINT_COLOURS = {"active": "info", "pending_input": "warning", "completed": "success", "failed": "danger", "cancelled": "danger"}
 
 
@@ -199,16 +205,32 @@ class CheckpointAdmin(ReadOnlyAdmin):
     sealed: ClassVar[dict[str, str]] = {"state_json": "body", "metadata_json": "metadata"}
     search_help_text = "A ckpt_, thr_ or run_ id"
     heavy = ("body", "metadata")
-    list_display = ("shown", "thread_link", "run_link", "status_label", "node_id", "next_step", "progress", "size", "created_at")
+    list_display = (
+        "shown",
+        "thread_link",
+        "run_link",
+        "status_label",
+        "node_id",
+        "next_step",
+        "progress",
+        "size",
+        "created_at",
+        "came_along",
+    )
+    list_select_related = ("thread",)
     list_filter = (StatusField, NodeField, AgeField, SizeField)
     list_before_template = "admin/checkpoint_filters.html"  # type: ignore[assignment]  # typed by its default, None
     fields = (
         "shown", "thread_link", "run_link", "parent_link", "children_link", "status", "node_id", "next_step", "loop_num", "progress",
-        "digest", "digest_check", "storage", "schema_version", "created_at", "metadata_json",
+        "digest", "digest_check", "storage", "schema_version", "created_at", "came_along", "metadata_json",
     )  # fmt: skip
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return FarChangeList
+
+    @display(description="imported", boolean=True)
+    def came_along(self, checkpoint: Checkpoint) -> bool:
+        return came_along(checkpoint.thread, checkpoint.created_at)
 
     @display(description="thread")
     def thread_link(self, checkpoint: Checkpoint) -> SafeString | str:
@@ -259,9 +281,10 @@ class EventAdmin(ReadOnlyAdmin):
     sealed: ClassVar[dict[str, str]] = {"data_json": "data"}
     search_help_text = "A thr_ or run_ id"
     heavy = ("data",)
-    list_display = ("name", "thread_link", "run_link", "at")
+    list_display = ("name", "thread_link", "run_link", "at", "came_along")
+    list_select_related = ("thread",)
     list_filter = ("kind",)
-    fields = ("kind", "seq", "thread_link", "run_link", "at", "data_json")
+    fields = ("kind", "seq", "thread_link", "run_link", "at", "came_along", "data_json")
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet[Any], search_term: str) -> tuple[QuerySet[Any], bool]:
         """A run's events are looked for among its thread's: there is no index of them by run, which every step would pay for."""
@@ -269,6 +292,10 @@ class EventAdmin(ReadOnlyAdmin):
         if (run := key_of(search_term, "run")) is None:
             return found, doubled
         return found.filter(thread__in=Checkpoint.objects.filter(run_id=run).values("thread")[:1]), doubled
+
+    @display(description="imported", boolean=True)
+    def came_along(self, event: Event) -> bool:
+        return came_along(event.thread, event.at)
 
     @display(description="event")
     def name(self, event: Event) -> str:

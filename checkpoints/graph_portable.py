@@ -19,7 +19,7 @@ from checkpoints import graph_state, ids
 from checkpoints.graph_keys import checkpoint_pk
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from checkpoints.portable import Document, ImportRefused, Loaded, opened, time_of
+from checkpoints.portable import IMPORTED, Document, ImportRefused, Loaded, opened, time_of
 
 BATCH = 500
 UNPACKED = 256 * 1024 * 1024
@@ -60,7 +60,7 @@ def _checkpoint(row: GraphCheckpoint) -> Document:
         **_payload(row),
         "digest": shown.digest,
         **{name: getattr(shown, name) for name in SHOWN},
-        "metadata": opened(shown, "metadata"),
+        "metadata": {key: value for key, value in opened(shown, "metadata").items() if key != IMPORTED},
         "created_at": shown.created_at.isoformat(),
     }
 
@@ -122,7 +122,7 @@ def load(document: Document, loaded: Loaded) -> None:
         raise ImportRefused("duplicate_id", "graph: a space is given more than once.")
     owner = GraphThread.objects.create(thread=thread, owner_id=thread.owner_id, name=_name(graph["name"], document, thread))
     for space in spaces:
-        _written(space, owner, loaded)
+        _written(space, owner, loaded, document["thread"]["id"])
 
 
 def _name(given: str, document: Document, thread: Thread) -> str:
@@ -206,7 +206,7 @@ def _wanted(row: Document, data: bytes) -> set[tuple[str, str]]:
         raise ImportRefused("document_invalid", f"graph: {row['id']} is no checkpoint of a graph.") from error
 
 
-def _written(space: _Space, owner: GraphThread, loaded: Loaded) -> None:
+def _written(space: _Space, owner: GraphThread, loaded: Loaded, thread_id: str) -> None:
     namespace = GraphNamespace.objects.create(thread=owner, name=space.name)
     keys: list[uuid.UUID] = [ids.new() for _ in space.blobs]
     blobs = [
@@ -221,7 +221,7 @@ def _written(space: _Space, owner: GraphThread, loaded: Loaded) -> None:
         for place, row in enumerate(space.blobs)
     ]
     GraphBlob.objects.bulk_create(blobs, batch_size=BATCH)
-    _write_checkpoints(space, namespace, loaded)
+    _write_checkpoints(space, namespace, loaded, thread_id)
     writes = [
         GraphWrite(
             namespace=namespace,
@@ -236,7 +236,7 @@ def _written(space: _Space, owner: GraphThread, loaded: Loaded) -> None:
     GraphWrite.objects.bulk_create(writes, batch_size=BATCH)
 
 
-def _write_checkpoints(space: _Space, namespace: GraphNamespace, loaded: Loaded) -> None:
+def _write_checkpoints(space: _Space, namespace: GraphNamespace, loaded: Loaded, thread_id: str) -> None:
     known = {row["key"] for row in space.checkpoints}
     shown, graphs, times = [], [], []
     for row in space.checkpoints:
@@ -253,7 +253,7 @@ def _write_checkpoints(space: _Space, namespace: GraphNamespace, loaded: Loaded)
             schema_version=2,
             size=len(content),
             digest=row["digest"],
-            metadata=loaded.translated(row["metadata"]),
+            metadata={**loaded.translated(row["metadata"]), IMPORTED: {"id": row["id"], "thread_id": thread_id}},
             **{**{name: row[name] for name in SHOWN}, "status": CheckpointStatus(row["status"])},
         )
         shown.append(one)

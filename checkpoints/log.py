@@ -6,19 +6,21 @@ import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from checkpoints import ids, live, redaction
 from checkpoints.fields import Locked
 from checkpoints.models import Event, EventKind, Thread
 
 PAGE = 500
+IMPORTED_AT = "imported_at"
+"""Key in the data of an event that came with a document: when. It tells what another server is said to have seen; here it is no fact."""
 _shown = lru_cache(maxsize=1024)(ids.show)
 """A step's events name the same two ids again and again, and writing one out takes as long as encoding the event."""
 
 
 class Envelope(TypedDict):
-    """An event as every client gets it, over every wire."""
+    """An event as every client gets it, over every wire; `imported` is there, and true, on one that came with a document."""
 
     event: str
     data: Mapping[str, Any]
@@ -26,6 +28,7 @@ class Envelope(TypedDict):
     run_id: str | None
     thread_id: str
     at: str
+    imported: NotRequired[bool]
 
 
 def envelope(event: Event) -> Envelope:
@@ -39,9 +42,13 @@ def envelopes(
     """Facts that were written under the numbers from `first` on, as clients get them."""
     run, thread, when = _shown("run", run_id) if run_id else None, _shown("thr", thread_id), at.isoformat()
     return [
-        {"event": str(kind), "data": data, "seq": seq, "run_id": run, "thread_id": thread, "at": when}
+        {"event": str(kind), "data": data, "seq": seq, "run_id": run, "thread_id": thread, "at": when, **_mark(data)}  # type: ignore[typeddict-item]
         for seq, (kind, data) in enumerate(facts, start=first)
     ]
+
+
+def _mark(data: Mapping[str, Any]) -> dict[str, bool]:
+    return {"imported": True} if IMPORTED_AT in data else {}
 
 
 def append(thread_id: uuid.UUID, run_id: uuid.UUID | None, facts: Sequence[tuple[EventKind, Mapping[str, Any]]]) -> list[Event]:

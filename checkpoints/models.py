@@ -147,6 +147,9 @@ class Thread(ids.Shown, models.Model):
         help_text="The checkpoint a run goes on from.",
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    imported_at = models.DateTimeField(
+        null=True, editable=False, help_text="When it was made of a document; what came with that is marked."
+    )
 
     objects = ThreadQuerySet.as_manager()
 
@@ -155,7 +158,10 @@ class Thread(ids.Shown, models.Model):
             models.Index(fields=["owner", "-id"], name="thread_by_owner"),
             models.Index(fields=["team", "-id"], name="thread_by_team", condition=Q(team__isnull=False)),
         ]
-        permissions = [("erase_thread", "Can erase a thread with all that belongs to it")]
+        permissions = [
+            ("erase_thread", "Can erase a thread with all that belongs to it"),
+            ("import_thread", "Can import a thread from a document"),
+        ]
 
     def __str__(self) -> str:
         return self.title or self.shown_id

@@ -38,6 +38,7 @@ def history_of(thread: Thread, request: HttpRequest) -> dict[str, Any]:
         "branched": len(tree.branches) > 1,
         "older": shown[-1].shown_id if len(rows) > lineage.PAGE else "",
         "paged": before is not None,
+        "imported_at": thread.imported_at,
     }
 
 

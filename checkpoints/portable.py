@@ -7,6 +7,8 @@ The rest of the document is `runs.portable`'s and `hitl.portable`'s; the latter 
 - Everything is plain: encryption at rest does not reach into a document. What redaction took is not in it.
 - Everything is checked before anything is written: shape, the document's digest, each checkpoint's digest, each blob's.
 - An import gets new ids. Ids in events and metadata become the new ones; in states, which digests cover, they stay.
+- A document is its importer's word. What it brings is marked as imported; approvals and recorded results are kept to be looked at, and
+  nothing relies on them.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from jsonschema import Draft202012Validator
 
-from checkpoints import codec, ids, redaction, store
+from checkpoints import codec, ids, log, redaction, store
 from checkpoints.fields import Locked
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Event, Memo, Thread
 from checkpoints.portable_schema import FORMAT, SCHEMA, VERSION, VERSIONS
@@ -35,8 +37,14 @@ from checkpoints.store import Entry
 
 Document = dict[str, Any]
 IMPORTED = "imported"
-"""Metadata key of a checkpoint that came from elsewhere: what its ids were there."""
+"""Metadata key of a checkpoint that came from elsewhere: what its ids were there. In a document: the row was imported before."""
+KEPT = (
+    "git", "loops", "loops_before", "last_pause", "blocking_reason", "error", "failure_code", "outputs", "report", "gather", "reason",
+    "restored_from", "damaged",
+)  # fmt: skip
+"""Metadata that an imported checkpoint keeps, to be looked at. Whatever a step or an approval could rely on is not among it."""
 BATCH = 500
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class ImportRefused(Exception):
@@ -59,11 +67,8 @@ class DocumentTooLarge(ImportRefused):
 def export(thread: Thread) -> Document:
     """The memory's part of a document. Raises store.CheckpointDamaged where something cannot be read."""
     checkpoints = list(_exported(thread))
-    events = [
-        {"seq": one.seq, "event": one.kind, "run_id": _shown("run", one.run_id), "data": opened(one, "data"), "at": one.at.isoformat()}
-        for one in Event.objects.filter(thread=thread).order_by("seq").iterator(chunk_size=BATCH)
-    ]
-    memos = [
+    events = [_event(one) for one in Event.objects.filter(thread=thread).order_by("seq").iterator(chunk_size=BATCH)]
+    recorded = [
         {"scope": one.scope, "key": one.key, "value": opened(one, "value")[0]} for one in Memo.objects.filter(thread=thread).order_by("pk")
     ]
     about = {
@@ -74,8 +79,15 @@ def export(thread: Thread) -> Document:
         "head": _shown(Checkpoint.PREFIX, thread.head_id),
         "repository_url": "",
         "created_at": thread.created_at.isoformat(),
+        **({IMPORTED: True} if thread.imported_at else {}),
     }
-    return {"thread": about, "checkpoints": checkpoints, "events": events, "memos": memos}
+    return {"thread": about, "checkpoints": checkpoints, "events": events, "memos": recorded}
+
+
+def _event(one: Event) -> Document:
+    data = dict(opened(one, "data"))
+    mark = {IMPORTED: True} if data.pop(log.IMPORTED_AT, None) else {}
+    return {"seq": one.seq, "event": one.kind, "run_id": _shown("run", one.run_id), "data": data, "at": one.at.isoformat(), **mark}
 
 
 def finish(document: Document) -> Document:
@@ -272,12 +284,13 @@ def _key(prefix: str, text: str) -> uuid.UUID:
 
 
 def time_of(text: str) -> dt.datetime:
-    """A time of the document, never in the future: clocks of two hosts differ."""
+    """A time of the document, never in the future: clocks of two hosts differ. Before 1970 there is none that a database need hold."""
     try:
         found = parse_datetime(text)
-    except ValueError:
+        found = found.astimezone(dt.UTC) if found is not None and found.tzinfo is not None else None
+    except (ValueError, OverflowError):
         found = None
-    if found is None or found.tzinfo is None:
+    if found is None or found < EPOCH:
         raise ImportRefused("document_invalid", f"{text[:40]!r} is no time with an offset.")
     return min(found, timezone.now())
 
@@ -321,7 +334,8 @@ def load(document: Document, names: Names, *, owner: AbstractBaseUser, team: Gro
     _check_secrets(document)
     blobs = _blobs(document)
     about, key = document["thread"], ids.parse(Thread.PREFIX, names.names[document["thread"]["id"]])
-    thread = Thread.objects.create(pk=key, owner_id=owner.pk, team=team, title=about["title"], last_seq=len(document["events"]))
+    last = len(document["events"])
+    thread = Thread.objects.create(pk=key, owner_id=owner.pk, team=team, title=about["title"], last_seq=last, imported_at=timezone.now())
     loaded = Loaded(names.run_ids, names.names, thread=thread)
     for content in blobs:
         store.put_blob(content)
@@ -329,13 +343,12 @@ def load(document: Document, names: Names, *, owner: AbstractBaseUser, team: Gro
     loaded.head = made.get(document["thread"]["head"])
     Thread.objects.filter(pk=thread.pk).update(head=loaded.head)
     _write_events(document, loaded)
-    memos = [
-        Memo(thread=thread, scope=loaded.translated(memo["scope"]), key=memo["key"], value=[redaction.redact(memo["value"])])
-        for memo in document["memos"]
-        if memo["scope"].partition("/")[0] in loaded.names  # else it could never be asked for, or worse: by another run's key
-    ]
-    Memo.objects.bulk_create(memos, batch_size=BATCH)
     return loaded
+
+
+def memos(document: Document, names: Names) -> list[Document]:
+    """The memos of a document, to be kept as history: no step is ever given one."""
+    return [{**one, "scope": names.translated(one["scope"]), "value": redaction.redact(one["value"])} for one in document["memos"]]
 
 
 def named(documents: Sequence[Document]) -> Names:
@@ -456,9 +469,7 @@ def _built(
 ) -> Checkpoint:
     origin = {"id": row["id"], "run_id": row["run_id"], "thread_id": thread_id}
     values = {name: row[name] for name in FIELDS}
-    metadata = {**loaded.translated(row["metadata"]), IMPORTED: origin}
-    if row["metadata"].get("scope", "").partition("/")[0] not in loaded.names:  # what another run has recorded is not for this one
-        metadata.pop("scope", None)
+    metadata = {**loaded.translated({key: value for key, value in row["metadata"].items() if key in KEPT}), IMPORTED: origin}
     entry = Entry(**{**values, "status": CheckpointStatus(row["status"])}, metadata=metadata)
     checkpoint = store.build(loaded.thread.pk, loaded.run_ids[row["run_id"]], state, entry, parent=parent, before=before)
     checkpoint.pk = ids.parse(Checkpoint.PREFIX, loaded.names[row["id"]])
@@ -466,7 +477,9 @@ def _built(
 
 
 def _write_events(document: Document, loaded: Loaded) -> None:
-    """In their order, under numbers without a gap: a source may have dropped old ones."""
+    """In their order, each marked, under numbers without a gap: a source may have dropped old ones."""
+    assert loaded.thread.imported_at is not None  # `load` has just set it
+    at = loaded.thread.imported_at.isoformat()
     facts = sorted(document["events"], key=lambda event: int(event["seq"]))
     events = [
         Event(
@@ -474,7 +487,7 @@ def _write_events(document: Document, loaded: Loaded) -> None:
             seq=place,
             kind=fact["event"],
             run_id=loaded.run_ids[fact["run_id"]] if fact["run_id"] else None,
-            data=loaded.translated(fact["data"]),
+            data={**loaded.translated(fact["data"]), log.IMPORTED_AT: at},
         )
         for place, fact in enumerate(facts, start=1)
     ]

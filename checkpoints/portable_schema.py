@@ -1,4 +1,4 @@
-"""The document that a thread is exported as, version 3, as a JSON Schema (2020-12). `manage.py export_thread --schema` prints it.
+"""The document that a thread is exported as, version 4, as a JSON Schema (2020-12). `manage.py export_thread --schema` prints it.
 
 What it cannot say, `portable` and `hitl.portable` check: ids are unique, parents are there and in no circle, digests match.
 """
@@ -10,9 +10,9 @@ from typing import Any
 from checkpoints.models import CheckpointStatus, EventKind
 
 FORMAT = "waystation-thread"
-VERSION = 3
-VERSIONS = (1, 2, 3)
-"""Those that are read. Version 1 has no graph and no children, version 2 no artifacts."""
+VERSION = 4
+VERSIONS = (1, 2, 3, 4)
+"""Those that are read. Version 1 has no graph and no children, version 2 no artifacts, version 3 no marks of what was imported before."""
 MAX_NUMBER = 2**31 - 1
 
 OBJECT: dict[str, Any] = {"type": "object"}
@@ -47,6 +47,7 @@ def listed(item: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": item}
 
 
+MARK: dict[str, Any] = {"const": True, "description": "It was imported there, and is no fact of that server."}
 LOOPS: dict[str, Any] = {"type": "object", "additionalProperties": COUNT}
 PATCH: dict[str, Any] = {"type": ["object", "null"], "properties": {"patch": DIGEST_OR_EMPTY}}
 METADATA: dict[str, Any] = {
@@ -101,9 +102,14 @@ EVENT = record(
         "run_id": shown("run", null=True),
         "data": OBJECT,
         "at": TIME,
-    }
+        "imported": MARK,
+    },
+    optional=("imported",),
 )
-MEMO = record({"scope": text(200), "key": text(200), "value": {"description": "What `context.once` recorded: any JSON."}})
+MEMO = record(
+    {"scope": text(200), "key": text(200), "value": {"description": "What `context.once` recorded: any JSON."}, "imported": MARK},
+    optional=("imported",),
+)
 RUN = record(
     {
         "id": shown("run"),
@@ -124,8 +130,9 @@ RUN = record(
         "parent": {**shown("run", null=True), "description": "The run that waits for this one, where it is in the document too."},
         "child_name": {**text(100), "minLength": 1, "description": "What that one calls it."},
         "optional": {"type": "boolean", "description": "That one goes on without it where it fails."},
+        "imported": MARK,
     },
-    optional=("parent", "child_name", "optional"),
+    optional=("parent", "child_name", "optional", "imported"),
 )
 VOTE = record(
     {
@@ -172,8 +179,9 @@ PAUSE = record(
         "closed_at": TIME_OR_NULL,
         "outside": {**OBJECT, "description": "Who without an account was asked too, and what they were shown."},
         "votes": {**listed(VOTE), "description": "Also those of a question that was then closed otherwise."},
+        "imported": MARK,
     },
-    optional=("kind", "calls", "outside", "votes"),
+    optional=("kind", "calls", "outside", "votes", "imported"),
 )
 DECISION = record(
     {
@@ -195,8 +203,9 @@ DECISION = record(
         "revision": COUNT,
         "content_digest": DIGEST,
         "ledger": {**OBJECT, "description": "Its place in the chain of the server where it was given; the chain itself stays there."},
+        "imported": MARK,
     },
-    optional=("edited_content", "external", "on_behalf_of", "votes", "evidence", "goes_on_at", "undoes"),
+    optional=("edited_content", "external", "on_behalf_of", "votes", "evidence", "goes_on_at", "undoes", "imported"),
 )
 ARTIFACT = record(
     {
@@ -225,7 +234,9 @@ THREAD = record(
         "head": shown("ckpt", null=True),
         "repository_url": text(500),
         "created_at": TIME,
-    }
+        "imported": MARK,
+    },
+    optional=("imported",),
 )
 
 

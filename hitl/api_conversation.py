@@ -49,6 +49,7 @@ class MessageOut(serializers.Serializer[Any]):
     interrupted = serializers.BooleanField(help_text="It was cut off by the next message.")
     tools = ToolCallOut(many=True)
     thinking = serializers.CharField(help_text="What the model thought aloud before it, cut; no part of the answer. Empty for most models.")
+    imported = serializers.BooleanField(help_text="It came with a document: no run of this server said or heard it.")
     left_out = LeftOutOut(help_text="What the model was not given for this answer, since the conversation is too long; zeros for none.")
 
 
@@ -64,14 +65,15 @@ class ThreadMessages(APIView):
         description="As the latest checkpoint has it: of an answer that is being streamed, the events tell.",
     )
     def get(self, request: Request, thread_id: UUID) -> Response:
-        head_id = thread_of(thread_id, request).head_id
+        thread = thread_of(thread_id, request)
+        head_id = thread.head_id
         messages = conversation.of(store.load(Checkpoint.objects.get(pk=head_id))) if head_id else []
         first = _place_behind(messages, request.query_params.get("after", ""))
         limit = number(request, "limit", PAGE, high=LONGEST) or PAGE
         page = messages[first : first + limit]
         more = first + limit < len(messages)
         following = replace_query_param(request.build_absolute_uri(), "after", page[-1].id) if more else None
-        return Response({"next": following, "results": MessageOut(page, many=True).data})
+        return Response({"next": following, "results": MessageOut(conversation.marked(thread, page), many=True).data})
 
 
 def _place_behind(messages: list[Message], message_id: str) -> int:

@@ -10,6 +10,7 @@ from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.parsers import BaseParser
+from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -54,9 +55,20 @@ class DocumentParser(BaseParser):
         return portable.read(raw, limit=limit)
 
 
+class MayImport(BasePermission):
+    """Asked before the document is read."""
+
+    message = "Importing needs a right of its own (“Can import a thread from a document”), so nothing was imported."
+    code = "import_not_allowed"
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        return request.user.has_perm(whole.RIGHT)
+
+
 class ThreadImport(APIView):
     body_limit = "IMPORT_BYTES"
     parser_classes = (DocumentParser,)
+    permission_classes = (*cast(Any, APIView.permission_classes), MayImport)
 
     @extend_schema(
         operation_id="import_thread",
@@ -65,10 +77,12 @@ class ThreadImport(APIView):
         parameters=[OpenApiParameter("team", str, description="Name of one of your groups; its members see the thread too.")],
         summary="A thread from a document",
         description=(
-            "Yours under new ids; the old ones are kept in its checkpoints' metadata. Its history can be looked at, and gone on with where "
-            "its template is known here. 422 with a code: `document_invalid`, `unknown_version`, `digest_mismatch`, `duplicate_id`, "
-            "`parent_missing`, `parent_cycle`, `head_invalid`, `blob_mismatch`, `blob_missing`, `secret_in_document`, `document_too_deep`, "
-            "`state_not_json`; 413 `document_too_large`. Then nothing was written."
+            "Yours under new ids; the old ones are kept in its checkpoints' metadata. Needs the right `checkpoints.import_thread` (403 "
+            "`import_not_allowed`). Its history is marked as imported. No approval, answer or recorded result in it counts here: where its "
+            "template's current version is the one it was made with, a run goes on from it at or before the first step that asks. "
+            "422 with a code: `document_invalid`, `unknown_version`, `digest_mismatch`, `duplicate_id`, `parent_missing`, `parent_cycle`, "
+            "`head_invalid`, `blob_mismatch`, `blob_missing`, `secret_in_document`, `document_too_deep`, `state_not_json`; 413 "
+            "`document_too_large`. Then nothing was written."
         ),
     )
     def post(self, request: Request) -> Response:

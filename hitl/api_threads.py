@@ -20,6 +20,7 @@ from hitl.models import Via
 from hitl.threads import Said
 from runs import threads as turns
 from runs.api import NewestFirst, user_of
+from runs.imported import is_imported
 from runs.models import QueuedTurn, Run
 from runs.states import RunStatus
 from runs.threads import Turn
@@ -73,7 +74,9 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
 
     class Meta:
         model = Thread
-        fields: ClassVar = ["id", "title", "owner", "team", "work_order_id", "head", "run_id", "when_busy", "last_seq", "created_at"]
+        fields: ClassVar = [
+            "id", "title", "owner", "team", "work_order_id", "head", "run_id", "when_busy", "last_seq", "created_at", "imported_at",
+        ]  # fmt: skip
 
     @extend_schema_field(OpenApiTypes.STR)
     def get_work_order_id(self, thread: Thread) -> str | None:
@@ -107,6 +110,7 @@ class RunOut(serializers.ModelSerializer[Run]):
         fields: ClassVar = [
             "id", "thread_id", "work_order_id", "parent_run_id", "child_name", "template", "template_version", "status", "input",
             "retry_of", "error", "failure_code", "awaited", "pending_input", "created_at", "started_at", "ended_at",
+            "imported_at",
         ]  # fmt: skip
 
     @extend_schema_field(OpenApiTypes.STR)
@@ -265,16 +269,21 @@ class CheckpointOut(serializers.ModelSerializer[Checkpoint]):
     run_id = serializers.SerializerMethodField()
     parent_id = serializers.SerializerMethodField()
     metadata = serializers.DictField()
+    imported = serializers.SerializerMethodField(help_text="It came with a document: no run of this server wrote it.")
 
     class Meta:
         model = Checkpoint
         fields: ClassVar = [
             "id", "thread_id", "run_id", "parent_id", "status", "node_id", "next_step", "loop_num", "completed_nodes", "total_nodes",
             "is_snapshot", "schema_version", "digest", "size", "metadata", "created_at",
+            "imported",
         ]  # fmt: skip
 
     def get_thread_id(self, checkpoint: Checkpoint) -> str:
         return ids.show(Thread.PREFIX, checkpoint.thread_id)
+
+    def get_imported(self, checkpoint: Checkpoint) -> bool:
+        return is_imported(checkpoint)
 
     def get_run_id(self, checkpoint: Checkpoint) -> str:
         return ids.show(Run.PREFIX, checkpoint.run_id)
@@ -307,6 +316,7 @@ class EventOut(serializers.Serializer[Any]):
     run_id = serializers.CharField(allow_null=True)
     thread_id = serializers.CharField()
     at = serializers.DateTimeField()
+    imported = serializers.BooleanField(required=False, help_text="There, and true, where it came with a document: no fact of this server.")
 
 
 def thread_of(thread_id: UUID, request: Request) -> Thread:

@@ -21,13 +21,15 @@ from runs import keyed
 from runs import portable as runs
 from runs.models import Pause, Run
 
-HISTORY = ("runs", "pauses", "decisions")
+HISTORY = ("runs", "pauses", "decisions", "memos")
+"""What a document says of people and of work that was recorded: kept to be looked at and exported again, and no row that counts."""
 PAUSE = (
     "step", "phase", "status", "question", "content", "patch_digest", "facts", "effects", "content_digest", "revision", "max_revisions",
     "ways", "labels", "kind", "calls", "required_inputs", "known", "bare", "attempts", "refined",
     "outside",
 )  # fmt: skip
 DECISION = ("action", "feedback", "payload", "edited_content", "external", "via", "revision", "content_digest", "votes", "evidence")
+RIGHT = "checkpoints.import_thread"
 VOTE = ("action", "feedback", "payload", "edited_content", "external", "via", "content_digest", "digest")
 
 
@@ -50,6 +52,7 @@ def _document(thread: Thread, *, root: bool) -> Document:
     source = _source(thread)
     known = {run["id"] for run in source["runs"]}
     document["thread"]["repository_url"] = source["thread"]["repository_url"] or runs.repository_of(thread)
+    document["memos"] = [*source.get("memos", ()), *document["memos"]]
     document["runs"] = [*(runs.apart(source["runs"]) if root else source["runs"]), *runs.export(thread, without=known, root=root)]
     document["pauses"] = [*source["pauses"], *map(_pause, _pauses(thread))]
     document["decisions"] = [*source["decisions"], *map(_decision, _decisions(thread))]
@@ -79,6 +82,8 @@ def load(document: Document, *, owner: User, team: Group | None = None) -> Loade
             runs.load_artifacts(one, there, made)
             graph_portable.load(one, there)
             _keep(one, there, owner, within=None if there is loaded[0] else loaded[0].thread)
+        # after all times that came along, which are in no future: so every page tells what came from what was done here
+        Thread.objects.filter(pk__in=[one.thread.pk for one in loaded]).update(imported_at=timezone.now())
         keyed.made(loaded[0].thread.shown_id)
     return loaded[0]
 
@@ -86,7 +91,8 @@ def load(document: Document, *, owner: User, team: Group | None = None) -> Loade
 def _keep(document: Document, loaded: Loaded, owner: User, *, within: Thread | None) -> None:
     """What the document says of people stays with its thread."""
     source = {key: document[key] for key in ("thread", "exported_at", "digest")}
-    history = {section: loaded.translated(document[section]) for section in HISTORY}
+    history = {section: loaded.translated(document[section]) for section in HISTORY if section != "memos"}
+    history["memos"] = portable.memos(document, loaded)
     Import.objects.create(thread=loaded.thread, imported_by=owner, at=timezone.now(), source={**source, **history}, within=within)
 
 
@@ -94,7 +100,8 @@ def _source(thread: Thread) -> Document:
     """What an imported thread brought along."""
     imported = getattr(thread, "imported", None)
     empty: Document = {"runs": [], "pauses": [], "decisions": [], "thread": {"repository_url": ""}}
-    return portable.opened(imported, "source") if imported else empty
+    source = portable.opened(imported, "source") if imported else empty
+    return {**source, **{section: [{**row, portable.IMPORTED: True} for row in source.get(section, ())] for section in HISTORY}}
 
 
 def _pause(pause: Pause) -> Document:

@@ -32,7 +32,7 @@ from runs.asking_again import CannotAskAgain
 from runs.coders import NoCoder
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.explaining import CallInvalid, ToolNotFound
-from runs.forks import NothingToFork, ReasonMissing, ReviewStands
+from runs.forks import ImportStands, NothingToFork, ReasonMissing, ReviewStands
 from runs.keyed import KeyTaken
 from runs.repositories import RepositoryInvalid, RepositoryNotFound
 from runs.services import InputInvalid, OrdersStopped, PauseClosed
@@ -55,6 +55,7 @@ STATUS: dict[type[Exception], int] = {
     NoCoder: 409,
     NothingToFork: 409,
     ReviewStands: 409,
+    ImportStands: 409,
     ReasonMissing: 422,
     DifferentThreads: 409,
     NothingBefore: 409,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from checkpoints import ids, store
-from checkpoints.models import Checkpoint, Event, EventKind
+from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from runs.models import Run
 from runs.services import InputInvalid
 
@@ -55,6 +55,8 @@ class Message:
     """It was cut off by the next message."""
     thinking: str = ""
     """What the model thought aloud before it; no part of what was said, and untrusted too."""
+    imported: bool = False
+    """No run of this server said or heard it: it came with a document."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """What of the conversation the model was not given for it: earlier `messages`, and `results` of tools that were shortened."""
 
@@ -117,6 +119,14 @@ def _words(value: Any, longest: int) -> str:
 
 def _number(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def marked(thread: Thread, messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages, where the thread was imported each with whether it came along: all that no run of this server is named for."""
+    if thread.imported_at is None:
+        return messages
+    here = {run.shown_id for run in Run.objects.filter(thread=thread, imported_at=None).only("pk")}
+    return [replace(message, imported=message.run_id not in here) for message in messages]
 
 
 def turns_in(messages: Sequence[Message]) -> set[str]:

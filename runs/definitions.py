@@ -145,21 +145,17 @@ def frozen(template: Template) -> dict[str, Any]:
     return content
 
 
-def known(digest: str, slug: str) -> Definition | None:
-    """The definition of that digest, if an order was made with it here or a version of the template gives it today.
+def of_today(digest: str, slug: str) -> Definition | None:
+    """The definition of that digest, where the template's current version and its current step templates give just it.
 
-    Only what this server itself has frozen: a definition says what is run. Call inside a transaction.
+    For documents: whoever writes one names no definition of before, such as one without a review that was added since. Call inside a
+    transaction.
     """
-    found = Definition.objects.filter(pk=digest).first()
-    if found is not None:
-        return found
-    for template in Template.objects.filter(slug=slug).order_by("-version"):
-        try:
-            if codec.digest(codec.encode(frozen(template))) == digest:
-                return freeze(template)
-        except TemplateInvalid:  # its step templates have changed since
-            continue
-    return None
+    try:
+        template = current(slug)
+        return freeze(template) if codec.digest(codec.encode(frozen(template))) == digest else None
+    except (TemplateNotFound, TemplateInvalid, coders.NoCoder):
+        return None
 
 
 def below(above: Definition, digest: str) -> Definition | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from checkpoints import codec
 from checkpoints.differences import commit_of
 from checkpoints.models import Checkpoint, CheckpointStatus
+from runs import imported
 from runs.engine.begin import following
 from runs.models import Run, WorkOrder
 from runs.workflows.sequence import FrozenStep, completed
@@ -42,6 +43,12 @@ class ReviewStands(NothingToFork):
         super().__init__(words)
         self.reviews = reviews
         """The steps with these rules, by title and name."""
+
+
+class ImportStands(NothingToFork):
+    """A run would begin behind a step that asks, with what was imported. Nothing was changed."""
+
+    code = "imported_work"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +116,16 @@ def check_reviews(steps: Sequence[FrozenStep], next_step: str, *, around: bool =
     return [step["name"] for step in passed]
 
 
+def check_imported(checkpoint: Checkpoint | None, steps: Sequence[FrozenStep], next_step: str) -> None:
+    """Raise ImportStands where a run would begin behind a step that asks, with a checkpoint that came with a document."""
+    step = imported.first_asking(steps, next_step) if imported.is_imported(checkpoint) else None
+    if step is not None:
+        raise ImportStands(
+            f"This checkpoint was imported, and nobody has answered here what “{step['title']}” ({step['name']}) asks, so no run begins "
+            f"behind it. Nothing was changed. Begin at {step['name']} or before it: resume the run, or choose an earlier checkpoint."
+        )
+
+
 def is_reviewed(step: FrozenStep) -> bool:
     return bool(step.get("review")) or any(is_reviewed(one) for one in step.get("sub_steps", []))
 
@@ -120,10 +137,14 @@ def prospect(checkpoint: Checkpoint) -> Prospect:
     except NothingToFork as refused:
         return Prospect(checkpoint=checkpoint, refusal=str(refused), commit=commit_of(checkpoint))
     alive = Run.objects.live().filter(thread=checkpoint.thread_id).first()
+    steps = wrote.definition.steps
+    try:
+        check_imported(checkpoint, steps, step)
+    except ImportStands as refused:
+        return Prospect(checkpoint=checkpoint, refusal=str(refused), commit=commit_of(checkpoint))
     words = (
         f"A run of this thread is still alive ({alive.get_status_display().lower()}). Cancel it or let it end, then fork." if alive else ""
     )
-    steps = wrote.definition.steps
     place = next((index for index, one in enumerate(steps) if one["name"] == step), len(steps))
     since = set(
         Checkpoint.objects.filter(thread=checkpoint.thread_id, pk__gt=checkpoint.pk)

@@ -233,11 +233,15 @@ class Run(ids.Shown, models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
+    imported_at = models.DateTimeField(null=True, editable=False, help_text="When it came with a document: no run of this server did it.")
 
     objects = RunQuerySet.as_manager()
 
     class Meta:
         constraints = [
+            models.CheckConstraint(
+                condition=Q(imported_at__isnull=True) | Q(status__in=sorted(states.ENDED)), name="run_imported_has_ended"
+            ),
             models.UniqueConstraint(fields=["thread"], condition=Q(status__in=sorted(states.LIVE)), name="run_one_live_per_thread"),
             models.CheckConstraint(
                 condition=Q(status=RunStatus.RUNNING) | Q(lease_until__isnull=True, lease_owner=""), name="run_lease_only_while_running"

@@ -57,7 +57,7 @@ def _run(run: Run, *, root: bool) -> Document:
 
 
 def plan(documents: Sequence[Document]) -> Plan:
-    """The runs of a family that could be gone on with here: their template is known, and has every step that their checkpoints name.
+    """The runs of a family that could be gone on with here: they are of their template's version of today, and so are their steps.
 
     A child run is made only where the run above it is. Call inside a transaction.
     """
@@ -80,7 +80,7 @@ def plan(documents: Sequence[Document]) -> Plan:
 def _known(document: Document, row: Document, above: Definition | None) -> Definition | None:
     if document["thread"]["repository_url"]:  # such a run works on a work order's repository, and this thread has no order
         return None
-    known = definitions.known(row["definition"], row["template_slug"]) or (definitions.below(above, row["definition"]) if above else None)
+    known = definitions.below(above, row["definition"]) if above else definitions.of_today(row["definition"], row["template_slug"])
     named = _steps_named(document, row["id"])
     return known if known is not None and named <= {step["name"] for step in known.steps} else None
 
@@ -149,6 +149,7 @@ def _made(row: Document, definition: Definition, loaded: Loaded, *, earlier: dic
         due_at=timezone.now(),
         started_at=time_of(row["started_at"]) if row["started_at"] else None,
         ended_at=time_of(row["ended_at"]) if row["ended_at"] else timezone.now(),
+        imported_at=loaded.thread.imported_at,
         **_child(row, above),
         **stops,
     )

@@ -17,19 +17,19 @@ from django.utils import timezone
 from checkpoints import codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
-from runs import coders, definitions, files, keyed, repositories, urgency
+from runs import coders, definitions, files, imported, keyed, repositories, urgency
 from runs.engine import approvals, commit, damage, ending
 from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
 from runs.engine.interruptions import BEFORE, STOPS
-from runs.forks import STEPPED_AROUND, NothingToFork, check_reason, check_reviews, origin_of
+from runs.forks import STEPPED_AROUND, NothingToFork, check_imported, check_reason, check_reviews, origin_of
 from runs.models import Pause, Repository, Run, Template, WorkOrder
 from runs.states import EXPIRED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
 from runs.tasks import next_turn_on_commit, nudge_on_commit
 from runs.urgency import Urgency
 from runs.workflows import attached, calls, schemas, sequence
 
-FIRST_STATE: Mapping[str, Any] = {"revision_feedback": "", "decided": {}}
+FIRST_STATE = imported.NOTHING_ANSWERED
 """What every thread's first run starts from, beside its input."""
 RETRIED = frozenset({FAILED, EXPIRED})
 """Ends that a run may be taken up from."""
@@ -251,7 +251,7 @@ def take_up(run: Run, head: Checkpoint) -> Run:
     Call inside a transaction. Raises store.CheckpointDamaged.
     """
     state = store.load(head)
-    if run.status == FAILED:
+    if run.status == FAILED or imported.is_imported(head):  # an imported question is no row here: its step asks again
         return again(run, head, state)
     asked = Pause.objects.filter(run=run, status=PauseStatus.EXPIRED).select_related("checkpoint", "run__thread", "run__definition")
     return ask_again(asked.get(), head, state)
@@ -293,6 +293,7 @@ def begin_fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mappin
     after = before if state is None else dict(state)
     if after.get(calls.DECISIONS, {}) != before.get(calls.DECISIONS, {}):  # F6
         raise NothingToFork(f"{calls.DECISIONS!r} is written by answers to questions about tool calls alone; leave it as it is.")
+    check_imported(checkpoint, wrote.definition.steps, next_step)
     edited = codec.encode(after) != codec.encode(before)  # to Python, true is 1
     passed = check_reviews(wrote.definition.steps, next_step, around=around) if edited else []
     start = Start(state=after, next_step=next_step, parent=checkpoint, before=before, metadata={STEPPED_AROUND: passed} if passed else None)

@@ -17,7 +17,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, Thread, WhenBusy
 from runs import conversation, definitions, keyed, urgency
 from runs.engine.begin import Start, begin, following
 from runs.engine.facts import line, unkept
-from runs.forks import STEPPED_AROUND, check_reviews
+from runs.forks import STEPPED_AROUND, check_imported, check_reviews
 from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, RETRIED, InputInvalid, check_input, check_words, take_up
 from runs.states import CANCELLED, FAILED, LIVE
@@ -144,6 +144,7 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     definition = _definition(turn, place)
     _check_stops(definition, turn)
     start = plan(turn, place, definition, _checkpoint(turn, place, thread_id), now=timezone.now())
+    check_imported(start.parent, definition.steps, start.next_step)
     passed = check_reviews(definition.steps, start.next_step, around=turn.step_around) if turn.steers else []
     if passed:
         start = replace(start, metadata={STEPPED_AROUND: passed})

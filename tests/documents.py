@@ -20,8 +20,12 @@ def alike(document: dict[str, Any]) -> Any:
         del plain[name]
     for name in ("owner", "team", "created_at"):
         del plain["thread"][name]
-    for row in plain["checkpoints"]:
-        row.pop("imported", None)
+    plain["thread"].pop("imported", None)
+    for section in ("checkpoints", "events", "memos", "runs", "pauses", "decisions"):
+        for row in plain[section]:
+            row.pop("imported", None)
+    for row in plain["checkpoints"]:  # what a step or an approval could rely on is not kept
+        row["metadata"] = {name: value for name, value in row["metadata"].items() if name in portable.KEPT}
     seen: dict[str, str] = {}
     text = IDS.sub(lambda found: seen.setdefault(found[0], f"{found[0].split('_')[0]}#{len(seen)}"), codec.encode(plain))
     return json.loads(text)

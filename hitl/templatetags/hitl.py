@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 
 from checkpoints import forensics, ids
 from checkpoints.lineage import Branch
+from checkpoints.log import IMPORTED_AT
 from checkpoints.models import CheckpointStatus, Event
 from hitl import markdown as md
 from hitl.views import clock
@@ -136,7 +137,17 @@ def diff_kind(line: str) -> str:
 
 @register.filter
 def event_words(event: Event) -> str:
-    """What an event says, on one line."""
+    """What an event says, on one line. One that was imported says it of another server, and never as a fact of this one."""
     data = event.data if isinstance(event.data, dict) else {}
     named = data.get("message") or data.get("error") or data.get("prompt") or data.get("decision") or data.get("step") or ""
-    return visible(str(named))[:300]
+    words = visible(str(named))[:300]
+    if not is_imported(event):
+        return words
+    by = f", said to be by {visible(str(data['by']))[:100]}" if "by" in data else ""
+    return f"“{event.get_kind_display()}” on another server, not checked here" + (f": {words}" if words else "") + by
+
+
+@register.filter
+def is_imported(event: Event) -> bool:
+    """Whether an event came with a document."""
+    return isinstance(event.data, dict) and IMPORTED_AT in event.data

@@ -107,7 +107,7 @@ def of(thread: Thread, run: Run | None, state: Mapping[str, Any], *, guest: bool
     turns = conversation.turns_in(messages) if not guest and not alive else set()
     works = run is not None and alive and run.status != PAUSED
     return {
-        "said": [_bubble(message, editable=message.id in turns) for message in messages[-SHOWN:]],
+        "said": [_bubble(message, editable=message.id in turns) for message in conversation.marked(thread, messages[-SHOWN:])],
         "earlier": max(0, len(messages) - SHOWN),
         "unheard": _unheard(run, messages),
         "stream": _stream(conversation.spoken_by(run.pk, thread.pk, up_to=thread.last_seq)) if run is not None and works else None,

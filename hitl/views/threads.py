@@ -30,7 +30,7 @@ from runs import queued
 from runs import threads as turns
 from runs.coders import NoCoder
 from runs.definitions import TemplateNotFound
-from runs.forks import ReviewStands
+from runs.forks import ImportStands, ReviewStands
 from runs.models import Pause, Run, Template
 from runs.services import RETRIED, InputInvalid, PauseClosed
 from runs.states import LIVE, RunEnded
@@ -68,6 +68,7 @@ REFUSED: dict[type[Exception], int] = {
     services.NotFound: 404,
     NothingToResume: 409,
     ReviewStands: 409,
+    ImportStands: 409,
     RunEnded: 409,
     store.CheckpointDamaged: 409,
     policy.NotAllowed: 403,

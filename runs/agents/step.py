@@ -7,7 +7,7 @@ from runs.agents.loop import Loop
 from runs.workflows.base import ConfigInvalid, Context, Outcome, State, StepFailed, step
 
 
-@step("agent", check=config.check)
+@step("agent", check=config.check, asks=True)
 def agent(state: State, context: Context) -> Outcome:
     """One loop. It goes to itself until the model has answered; then `state["output"]` holds the answer.
 

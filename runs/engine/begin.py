@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils import timezone
@@ -11,7 +11,7 @@ from django.utils import timezone
 from checkpoints import live, log, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import Entry
-from runs import due
+from runs import due, imported
 from runs.engine.facts import CARRIED, asking, created
 from runs.engine.interruptions import LOOP_LIMIT
 from runs.models import Definition, Pause, Run, WorkOrder
@@ -61,11 +61,20 @@ def begin(thread: Thread, definition: Definition, order: WorkOrder | None, start
     Args:
         fields: further columns of the run.
     """
+    start = _trusted(definition, start)
     queue = sequence.queue_of(definition.steps, start.next_step)
     run = Run.objects.create(thread=thread, definition=definition, work_order=order, due_at=timezone.now(), queue=queue, **fields)
     checkpoint = store.save(thread.pk, run.pk, start.state, entry_of(definition, start), parent=start.parent, before=start.before)
     log.append(thread.pk, run.pk, [created(checkpoint)])
     return run
+
+
+def _trusted(definition: Definition, start: Start) -> Start:
+    """Where a run really begins: from imported work at or before the first step that asks, with nothing that the document decided."""
+    if not imported.is_imported(start.parent):
+        return start
+    at = imported.place(definition.steps, start.next_step)
+    return replace(start, state=imported.cleaned(start.state), next_step=at, carried=())
 
 
 def entry_of(definition: Definition, start: Start) -> Entry:
@@ -102,9 +111,10 @@ def again(run: Run, head: Checkpoint, state: dict[str, Any], **fields: Any) -> R
 
     It is the same execution: what is recorded under its key holds. Call inside a transaction.
     """
-    gathering = "gather" in head.metadata and not head.next_step
+    foreign = imported.is_imported(head)
+    gathering = "gather" in head.metadata and not head.next_step and not foreign
     metadata: dict[str, Any] = {"gather": {**head.metadata["gather"], "again": True}} if gathering else {}
-    if head.metadata.get("failure_code") == LOOP_LIMIT:  # the limit is one of a run, and this is another
+    if head.metadata.get("failure_code") == LOOP_LIMIT and not foreign:  # the limit is one of a run, and this is another
         metadata["loops_before"] = head.metadata.get("loops", {})
     start = Start(
         state=state,

@@ -101,7 +101,7 @@ def _names(value: Any) -> bool:
 # -- the step ------------------------------------------------------------------------------------------------------------------------
 
 
-@step(NAME, check=check)
+@step(NAME, check=check, asks=True)
 def run_graph(state: State, context: Context) -> Outcome:
     """Run a graph until it ends or asks.
 

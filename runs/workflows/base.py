@@ -448,6 +448,7 @@ Step = Callable[[State, Context], Outcome]
 
 _STEPS: dict[str, Step] = {}
 _CHECKS: dict[str, Callable[[Mapping[str, Any]], None]] = {}
+_ASKING: set[str] = set()
 
 
 class ConfigInvalid(Exception):
@@ -464,10 +465,11 @@ class UnknownStep(Exception):
     """A template names a step function that this code does not have."""
 
 
-def step(name: str, *, check: Callable[[Mapping[str, Any]], None] | None = None) -> Callable[[Step], Step]:
+def step(name: str, *, check: Callable[[Mapping[str, Any]], None] | None = None, asks: bool = False) -> Callable[[Step], Step]:
     """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`.
 
-    `check` looks at a step template's configuration when it is saved, and raises ConfigInvalid.
+    `check` looks at a step template's configuration when it is saved, and raises ConfigInvalid. `asks` says that the function may give an
+    Ask although its template does not pause after it: no run goes on from imported work behind such a step.
     """
 
     def register(function: Step) -> Step:
@@ -475,11 +477,18 @@ def step(name: str, *, check: Callable[[Mapping[str, Any]], None] | None = None)
             _CHECKS[name] = check
         if _STEPS.setdefault(name, function) is not function:
             raise ValueError(f"two step functions are called {name!r}")
+        if asks:
+            _ASKING.add(name)
         if check is not None:
             _CHECKS[name] = check
         return function
 
     return register
+
+
+def asks_by_itself(name: str) -> bool:
+    """Whether the step function of that name may ask somebody, whatever its template says. One that is not known here may."""
+    return name in _ASKING or name not in _STEPS
 
 
 def find(name: str) -> Step:

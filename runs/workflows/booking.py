@@ -113,7 +113,7 @@ def enrich(state: State, context: Context) -> Outcome:
     return Go(update={"match": made})
 
 
-@step("booking.decide")
+@step("booking.decide", asks=True)
 def decide(state: State, context: Context) -> Outcome:
     """Take in the answer to the last question; then book what is sure, ask for what is not, end when nothing is left.
 

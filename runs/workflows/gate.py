@@ -94,7 +94,7 @@ def ask_about_calls(
     )
 
 
-@step("gate.wait_for_input")
+@step("gate.wait_for_input", asks=True)
 def wait(state: State, context: Context) -> Outcome:
     """The gate as a step of its own.
 
@@ -115,7 +115,7 @@ def wait(state: State, context: Context) -> Outcome:
     return asked or Go()
 
 
-@step(ELSEWHERE)
+@step(ELSEWHERE, asks=True)
 def elsewhere(state: State, context: Context) -> Outcome:
     """Where somebody forks such a run: there is nothing to do again here."""
     raise StepFailed(

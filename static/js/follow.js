@@ -118,7 +118,7 @@ function tellAnswer({ data, at }) {
 function onEvent(event) {
   output(event);
   chat.take(event);
-  if (event.event === "approval_received") tellAnswer(event);
+  if (event.event === "approval_received" && !event.imported) tellAnswer(event);
   if (!chat.SPOKEN.has(event.event)) refreshSoon();
 }
 

@@ -27,8 +27,8 @@ from hitl.outsiders import Outsider
 from hitl.portable import imported_patches
 from runs import definitions
 from runs.engine.advance import advance
-from runs.forks import NothingToFork
-from runs.models import Definition, Pause, Run, Template
+from runs.forks import ImportStands, NothingToFork
+from runs.models import Definition, Pause, Run
 from runs.states import RunStatus
 from runs.threads import Turn, open_thread
 from tests.checkpoints.test_codec import passes, values
@@ -125,7 +125,10 @@ def test_the_schema_is_one_and_documents_fit_it(told):
 
 
 def test_an_imported_question_is_history_and_its_run_can_be_resumed(told, zoe, committing):
-    """The run that waited asks again here, its decisions are no part of this server's ledger, and it completes."""
+    """Its decisions are no part of this server's ledger: the first step that asks does so again here, and the run completes.
+
+    Before, a run went on behind every question that a document said was answered.
+    """
     decisions, pauses = Decision.objects.count(), Pause.objects.count()
     thread = bring_in(whole.export(told.thread_id), zoe)
     run = Run.objects.get(thread=thread)
@@ -135,16 +138,19 @@ def test_an_imported_question_is_history_and_its_run_can_be_resumed(told, zoe, c
     followed = threads.resume(run.pk, by=zoe, via=Via.REST).run
     while advance(followed.pk, budget=60):
         pass
-    for _ in range(2):
-        pause = Pause.objects.open().get(run__thread=thread)
+    asked = []
+    while pause := Pause.objects.open().filter(run__thread=thread).first():
+        asked.append(pause.step)
         services.decide(pause.pk, action="approve", by=zoe, via=Via.PAGE)
         while advance(followed.pk, budget=60):
             pass
     assert Run.objects.get(pk=followed.pk).status == RunStatus.COMPLETED
-    assert state_at_head(thread.pk)["drafts"] == ["first", "shorter"]
+    assert asked[0] == "planning"
+    assert state_at_head(thread.pk)["drafts"] == ["first", "shorter", "first"]
     assert holds() == []
     document = whole.export(thread.pk)
-    assert [len(document[section]) for section in ("runs", "pauses", "decisions")] == [2, 5, 4]
+    assert [len(document[section]) for section in ("runs", "pauses", "decisions")] == [2, 3 + len(asked), 2 + len(asked)]
+    assert [one.get("imported", False) for one in document["decisions"]] == [True, True, *[False for _ in asked]]
     assert alike(whole.export(bring_in(document, zoe).pk)) == alike(document)
 
 
@@ -159,16 +165,18 @@ def test_an_imported_checkpoint_can_be_forked(told, zoe):
     assert holds() == []
 
 
-def test_recorded_work_comes_along_under_the_new_runs_key(told, zoe):
-    """P4: what `once` recorded is not done again by whoever resumes the import."""
+def test_recorded_work_comes_along_as_history_that_no_step_is_given(told, zoe):
+    """Before, a document said what `once` had come to, and the step took that for its own work."""
     thread = bring_in(whole.export(told.thread_id), zoe)
-    memo = Memo.objects.get(thread=thread)
-    assert memo.scope == f"{Run.objects.get(thread=thread).shown_id}/execute/1"
-    assert memo.value == [{"a": None}]
+    assert not Memo.objects.filter(thread=thread).exists()
+    (memo,) = Import.objects.get(pk=thread.pk).source["memos"]
+    assert memo["scope"] == f"{Run.objects.get(thread=thread).shown_id}/execute/1"
+    assert memo["value"] == {"a": None}
+    assert whole.export(thread.pk)["memos"][0]["imported"] is True
 
 
 def test_a_document_cannot_reach_what_other_runs_recorded(told, zoe):
-    """A key of somebody else's execution in it is dropped."""
+    """A key of somebody else's execution is history like any other."""
     document = json.loads(codec.encode(whole.export(told.thread_id)))
     foreign = f"{ids.show('run', uuid.uuid4())}/execute/1"
     document["checkpoints"][-1]["metadata"]["scope"] = foreign
@@ -201,13 +209,16 @@ def test_steps_that_the_template_does_not_have_make_no_run(told, zoe):
     assert not Run.objects.filter(thread=thread).exists()
 
 
-def test_a_template_that_never_ran_here_is_known_by_its_content(told, zoe, monkeypatch):
+def test_a_document_names_no_definition_of_before(told, zoe):
+    """Before, any that was ever frozen here could be named: one without the review that its template has by now, say."""
     document = json.loads(codec.encode(whole.export(told.thread_id)))
-    template = Template.objects.get(slug="writing")
-    digest = document["runs"][0]["definition"]
-    monkeypatch.setattr(Definition.objects, "filter", lambda **named: Definition.objects.none())
-    assert definitions.known(digest, template.slug).pk == digest
-    assert definitions.known(codec.digest("x"), template.slug) is None
+    digest, template = document["runs"][0]["definition"], definitions.current("writing")
+    assert definitions.of_today(digest, "writing").pk == digest
+    definitions.edit_template("writing", steps=[*template.steps[:-1], {**template.steps[-1], "max_revisions": 7}])
+    assert definitions.of_today(digest, "writing") is None
+    assert definitions.of_today(digest, "no-such-template") is None
+    thread = bring_in(document, zoe)
+    assert not Run.objects.filter(thread=thread).exists()
 
 
 def test_a_thread_of_a_repository_is_history(told, zoe):
@@ -255,8 +266,11 @@ def test_a_parent_that_waited_for_child_runs_can_be_forked_only(told, zoe):
     thread = bring_in(document, zoe)
     run = Run.objects.get(thread=thread)
     assert run.status == RunStatus.CANCELLED
-    head_id = Checkpoint.objects.filter(thread=thread).latest("pk").pk
-    assert services.fork(head_id, by=zoe, reason="Again").status == RunStatus.PENDING
+    head = Checkpoint.objects.filter(thread=thread).latest("pk")
+    with pytest.raises(ImportStands, match=r"\(planning\) asks"):
+        services.fork(head.pk, by=zoe, reason="Again")
+    start = Checkpoint.objects.filter(thread=thread, next_step="planning").earliest("pk")
+    assert services.fork(start.pk, by=zoe, reason="Again").status == RunStatus.PENDING
 
 
 def test_an_empty_thread_is_a_document_too(ana, zoe):

@@ -6,7 +6,7 @@ import json
 from io import StringIO
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.core.management import CommandError, call_command
 from jsonschema import Draft202012Validator
 
@@ -20,6 +20,13 @@ from tests.documents import alike, signed
 from tests.sealing import NEW, OLD, keys
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def zoe(zoe):
+    """A stranger who may import."""
+    zoe.user_permissions.add(Permission.objects.get(codename="import_thread"))
+    return zoe
 
 
 @pytest.fixture
@@ -75,7 +82,19 @@ def test_a_read_token_takes_out_and_brings_nothing_in(told, api, ana):
     assert post(client, document).status_code == 403
 
 
+def test_importing_needs_a_right_which_is_asked_before_the_document_is_read(told, api, ana, settings):
+    """Before, any user could bring in whatever she had written herself."""
+    settings.WAYSTATION_IMPORT_BYTES = 10
+    document = api(ana).get(url(told)).content
+    refused = post(api(ana), document)
+    assert (refused.status_code, refused.json()["code"]) == (403, "import_not_allowed")
+    assert post(api(ana), b"[" * 100_000).json()["code"] == "import_not_allowed"
+    ana.user_permissions.add(Permission.objects.get(codename="import_thread"))
+    assert post(api(ana), document).json()["code"] == "document_too_large"
+
+
 def test_the_team_may_be_named_by_its_members_only(told, api, ben, zoe):
+    ben.user_permissions.add(Permission.objects.get(codename="import_thread"))
     document = api(ben).get(url(told)).content
     assert post(api(ben), document, "?team=platform").json()["team"] == "platform"
     refused = post(api(zoe), document, "?team=platform")

@@ -55,7 +55,7 @@ def test_a_family_comes_out_goes_in_and_comes_out_again(document, zoe):
 
 
 def test_an_imported_family_goes_on_as_one(document, zoe):
-    """The child that was done stays done; the one that asked works and asks again; then the parent joins both."""
+    """The step that started its child runs starts them anew, since one of them asks: what a document says of them is no result here."""
     thread = bring_in(document, zoe)
     done = [step for step, _ in steps.CALLS].count("a")
     threads.resume(Run.objects.get(thread=thread).pk, by=zoe, via=Via.REST)
@@ -64,19 +64,21 @@ def test_an_imported_family_goes_on_as_one(document, zoe):
     services.decide(pause.pk, action="approve", by=zoe, via=Via.PAGE)
     work_off()
     state = state_at_head(thread.pk)
-    assert (state["finished"], state["said"]) == (True, ["a", "b", "b"])
-    assert [step for step, _ in steps.CALLS].count("a") == done
+    assert (state["finished"], state["said"]) == (True, ["a", "b"])
+    assert [step for step, _ in steps.CALLS].count("a") == done + 1
     assert Run.objects.filter(thread=thread).latest("pk").status == "completed"
 
 
 def test_definitions_of_child_runs_are_made_of_their_parents(document, zoe, monkeypatch):
     """A server on which none of them has run knows the template alone."""
     known = {row["definition"] for one in document["children"] for row in one["runs"]}
-    real = definitions.known
-    monkeypatch.setattr(definitions, "known", lambda digest, slug: None if digest in known else real(digest, slug))
+    asked = []
+    real = definitions.of_today
+    monkeypatch.setattr(definitions, "of_today", lambda digest, slug: asked.append(digest) or real(digest, slug))
     thread = bring_in(document, zoe)
     assert Run.objects.get(thread=thread).children.count() == 2
     assert Definition.objects.filter(pk__in=known).count() == len(known)
+    assert not known & set(asked)
 
 
 def test_a_family_whose_template_is_not_known_is_history_and_erased_as_one(document, zoe):
@@ -103,7 +105,7 @@ def test_a_child_alone_is_a_thread_like_any_other(document, zoe):
     child = Run.objects.get(child_name="b").thread
     alone = json.loads(codec.encode(whole.export(child.pk)))
     assert "parent" not in alone["runs"][0]
-    assert Run.objects.get(thread=bring_in(alone, zoe)).parent is None
+    assert not Run.objects.filter(thread=bring_in(alone, zoe)).exists(), "its definition is a part of a template, and none of its own"
     brought = Run.objects.get(child_name="b", thread__owner=zoe) if bring_in(document, zoe) else None
     assert "parent" not in whole.export(brought.thread_id)["runs"][0]
 

@@ -140,7 +140,7 @@ ADDRESSES: dict[str, Address] = {
     f"{API}tools": login("GET"),
     f"{API}tools/explain": login("POST", body={"tool": "clock"}),
     f"{API}threads": login("GET POST", done="paused"),
-    f"{API}threads/import": login("POST", body={"format": "nothing"}),
+    f"{API}threads/import": operator("checkpoints.import_thread", "POST"),
     f"{API}threads/{THREAD}": own("GET PATCH", body={"when_busy": "queue"}),
     f"{API}threads/{THREAD}/erasure": operator("checkpoints.erase_thread", "GET POST", whole=True),
     f"{API}threads/{THREAD}/messages": own("GET"),
