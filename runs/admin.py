@@ -290,11 +290,13 @@ class RunRows(ConfirmedAdmin):
         "lease_until",
         "created_at",
         "ended_at",
+        "imported_at",
     )
     list_filter = ("status",)
     fields = (
         "shown", "order_link", "thread_link", "status", "failure_code", "error_text", "definition_link", "retry_of_link", "epoch",
         "lease_owner", "lease_until", "lost_attempts", "due_at", "lists", "created_at", "started_at", "ended_at",
+        "imported_at",
     )  # fmt: skip
 
     @display(description="status", label=RUN_COLOURS)
