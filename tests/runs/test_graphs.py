@@ -480,11 +480,12 @@ def answer_without_worker(order: Any, by: Any) -> Any:
     return fresh(order)
 
 
-def test_an_imported_run_asks_again_and_its_graph_goes_on(graph_order, zoe):
-    """The graph comes along: what was done before the question is not done again elsewhere."""
+def test_an_imported_run_begins_its_graph_anew(graph_order, zoe):
+    """Before, the graph went on from wherever the document said that it stood: behind its question, say."""
     order = drive(graph_order("line"))
-    document = portable.read(signed(json.loads(codec.encode(whole.export(order.thread_id)))), limit=10_000_000)
-    thread = whole.load(document, owner=zoe).thread
+    document = json.loads(codec.encode(whole.export(order.thread_id)))
+    document["runs"][0]["input"] = {"topic": "tea"}  # an order's is not in a document
+    thread = whole.load(portable.read(signed(document), limit=10_000_000), owner=zoe).thread
     run = Run.objects.get(thread=thread)
     assert run.failure_code == "imported"
     resumed = threads.resume(run.pk, by=zoe, via=Via.REST).run
@@ -496,4 +497,4 @@ def test_an_imported_run_asks_again_and_its_graph_goes_on(graph_order, zoe):
         pass
     state = state_at_head(thread.pk)
     assert (state["log"], state["answers"]) == (["a: tea", "b: tea"], ["yes"])
-    assert EFFECTS["a"] == 1
+    assert EFFECTS["a"] == 2
