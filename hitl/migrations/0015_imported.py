@@ -15,7 +15,7 @@ def mark(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("hitl", "0013_outside"),
+        ("hitl", "0014_idempotency_claims"),
         ("checkpoints", "0012_imported"),
         ("runs", "0021_imported"),
     ]
