@@ -47,6 +47,14 @@ def limit(name: str) -> int:
     return int(number(f"WAYSTATION_{name}", limits.table()[name], low=1))
 
 
+def rate(name: str, default: int) -> int:
+    """Requests in a minute: a number, or `3000/min` as it was written before."""
+    raw = text(name) or str(default)
+    if not (value := raw.removesuffix("/min").strip()).isdecimal() or int(value) < 1:
+        raise ImproperlyConfigured(f"{name}={raw!r}: use a number of requests in a minute")
+    return int(value)
+
+
 def items(name: str, default: str = "", separator: str = ",") -> list[str]:
     return [item.strip() for item in os.environ.get(name, default).split(separator) if item.strip()]
 

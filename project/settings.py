@@ -9,6 +9,7 @@ from csp.constants import NONE, SELF
 from kombu import Exchange, Queue
 
 from project import env
+from runs import limits
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -85,6 +86,12 @@ WAYSTATION_BODY_BYTES = env.limit("BODY_BYTES")
 """This, and all that `env.limit` reads, is described in docs/limits.md."""
 WAYSTATION_ORDER_BYTES = env.limit("ORDER_BYTES")
 WAYSTATION_IMPORT_BYTES = env.limit("IMPORT_BYTES")
+WAYSTATION_USER_RATE = env.rate("API_RATE", limits.USER_RATE)
+WAYSTATION_ANONYMOUS_RATE = env.limit("ANONYMOUS_RATE")
+WAYSTATION_LOGIN_FAILURES = env.limit("LOGIN_FAILURES")
+WAYSTATION_LOGIN_ADDRESS_FAILURES = env.limit("LOGIN_ADDRESS_FAILURES")
+WAYSTATION_LOGIN_ACCOUNT_FAILURES = env.limit("LOGIN_ACCOUNT_FAILURES")
+WAYSTATION_LOGIN_MINUTES = env.limit("LOGIN_MINUTES")
 DATA_UPLOAD_MAX_MEMORY_SIZE = max(WAYSTATION_BODY_BYTES, WAYSTATION_ORDER_BYTES, WAYSTATION_IMPORT_BYTES)
 """Django's own limit knows no addresses; `hitl.incoming` does, and comes first."""
 WAYSTATION_KEEP_DAYS = env.number("WAYSTATION_KEEP_DAYS", 365)
@@ -146,6 +153,8 @@ ALLOWED_HOSTS = env.items("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env.items("CSRF_TRUSTED_ORIGINS")
 HTTPS = env.flag("HTTPS")
 """Served behind TLS: cookies are sent over it only, and the proxy's X-Forwarded-Proto is believed."""
+NUM_PROXIES = int(env.number("NUM_PROXIES", 0))
+"""Proxies of ours before this server: so many entries at the end of X-Forwarded-For are believed, and none where there are none."""
 REDIS_URL = env.text("REDIS_URL")
 """Broker and channel layer, `redis://host:port/db`; empty means the embedded default, all in one process."""
 
@@ -169,6 +178,7 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "lucide",
     "csp",
+    "axes",
     "checkpoints",
     "runs",
     "hitl",
@@ -185,7 +195,9 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "hitl.incoming.middleware",
+    "hitl.throttles.middleware",
     "hitl.idempotency.middleware",
+    "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "project.urls"
 ASGI_APPLICATION = "project.asgi.application"
@@ -216,6 +228,16 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator")
 ]
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AXES_HANDLER = "hitl.logins.Handler"
+AXES_FAILURE_LIMIT = WAYSTATION_LOGIN_FAILURES
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # the handler knows all three
+AXES_COOLOFF_TIME = "hitl.logins.waits"
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_CLIENT_IP_CALLABLE = "hitl.clients.address_of"
+AXES_LOCKOUT_CALLABLE = "hitl.logins.locked_out"
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "hitl:inbox"
 LOGOUT_REDIRECT_URL = "login"
@@ -259,6 +281,18 @@ STORAGES = {
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
+
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "waystation",
+        "OPTIONS": {"socket_timeout": 0.5, "socket_connect_timeout": 0.5},
+    }
+    if REDIS_URL
+    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+}
+"""Shared by all processes, for counting requests; the embedded default is one process. Nothing is lost with it."""
 
 CHANNEL_LAYERS = {
     "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
@@ -308,8 +342,8 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["hitl.incoming.JsonParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "DEFAULT_THROTTLE_CLASSES": ["rest_framework.throttling.UserRateThrottle", "rest_framework.throttling.AnonRateThrottle"],
-    "DEFAULT_THROTTLE_RATES": {"user": env.text("API_RATE", "3000/min"), "anon": "60/min"},
+    "DEFAULT_THROTTLE_CLASSES": ["hitl.throttles.PerPerson"],
+    "NUM_PROXIES": NUM_PROXIES,
     "EXCEPTION_HANDLER": "project.errors.exception_handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }

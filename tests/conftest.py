@@ -99,6 +99,13 @@ def quick_passwords() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def many_strangers() -> None:
+    """All tests come from one address; what limits it has tests of its own."""
+    for name in ("ANONYMOUS_RATE", "LOGIN_ADDRESS_FAILURES"):
+        setattr(django_settings, f"WAYSTATION_{name}", 1_000_000)
+
+
+@pytest.fixture(autouse=True, scope="session")
 def quick_static_files() -> None:
     """Looked for when asked for, not listed anew by each test's client."""
     django_settings.WHITENOISE_AUTOREFRESH = True

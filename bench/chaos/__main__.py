@@ -81,7 +81,7 @@ def prepare(folder: Path, postgresql: PostgreSQL, redis: Redis) -> Stack:
         "REDIS_URL": redis.url,
         "CHAOS_LEDGER": str(folder / "effects"),  # each effect adds a line: what the world outside has seen
         "DJANGO_SETTINGS_MODULE": "bench.chaos.settings",
-        "API_RATE": "1000000/min",
+        "API_RATE": "1000000",
         "WAYSTATION_LOST_ATTEMPTS": "50",  # here it is the same few workers that die again and again
         "LOG_LEVEL": "WARNING",
     }

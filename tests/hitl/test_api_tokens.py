@@ -9,7 +9,6 @@ from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 from rest_framework.test import APIClient
-from rest_framework.throttling import UserRateThrottle
 
 from hitl.models import ApiToken
 from tests.databases import rows
@@ -130,9 +129,9 @@ def test_that_a_token_asked_for_a_change_is_noted_once_a_minute_and_reading_neve
     assert (ApiToken.objects.get().last_used_at or first) > first - dt.timedelta(minutes=1)
 
 
-def test_too_many_requests_are_told_when_to_come_back(ana, monkeypatch):
+def test_too_many_requests_are_told_when_to_come_back(ana, settings):
     cache.clear()  # it counts the requests of earlier tests
-    monkeypatch.setattr(UserRateThrottle, "rate", "1/min", raising=False)
+    settings.WAYSTATION_USER_RATE = 1
     program = with_token(ana)
     program.get(ORDERS)
     response = program.get(ORDERS)
