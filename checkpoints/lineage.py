@@ -55,7 +55,39 @@ def _chain_keys(checkpoint_id: uuid.UUID, limit: int) -> list[uuid.UUID]:
     key = Checkpoint._meta.pk.get_db_prep_value(checkpoint_id, connection)
     with connection.cursor() as cursor:
         cursor.execute(sql, [key, limit])
-        return [one if isinstance(one, uuid.UUID) else uuid.UUID(one) for (one,) in cursor.fetchall()]
+        return [_uuid(one) for (one,) in cursor.fetchall()]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A checkpoint as far as it says what came of the one before."""
+
+    id: uuid.UUID
+    run_id: uuid.UUID
+    digest: str
+    schema_version: int
+    dropped_before: int
+
+
+def between(checkpoint_id: uuid.UUID, ancestor_id: uuid.UUID) -> list[Link] | None:
+    """The chain from a checkpoint back to one that it came from, both with it, newest first; None where it did not come from that."""
+    sql = """
+        WITH RECURSIVE chain (id, parent_id, run_id, digest, schema_version, dropped_before, place) AS (
+            SELECT id, parent_id, run_id, digest, schema_version, dropped_before, 1 FROM checkpoints_checkpoint WHERE id = %s
+            UNION ALL
+            SELECT older.id, older.parent_id, older.run_id, older.digest, older.schema_version, older.dropped_before, place + 1
+            FROM chain JOIN checkpoints_checkpoint AS older ON older.id = chain.parent_id WHERE chain.id <> %s
+        )
+        SELECT id, run_id, digest, schema_version, dropped_before FROM chain ORDER BY place"""
+    keys = [Checkpoint._meta.pk.get_db_prep_value(key, connection) for key in (checkpoint_id, ancestor_id)]
+    with connection.cursor() as cursor:
+        cursor.execute(sql, keys)
+        found = [Link(_uuid(key), _uuid(run), *rest) for key, run, *rest in cursor.fetchall()]
+    return found if found and found[-1].id == ancestor_id else None
+
+
+def _uuid(value: uuid.UUID | str) -> uuid.UUID:
+    return value if isinstance(value, uuid.UUID) else uuid.UUID(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ def close(
             answer=told,
             update=tool_calls.brought(pause, action, payload, answer.update),
             edited=decision.edited_content,
+            external=decision.external,
             at=decision.goes_on_at,
         )
     ledger.append(decision)

@@ -26,6 +26,7 @@ from hitl.policy import Actor, Standing
 from runs import keyed
 from runs import services as runs
 from runs.engine.facts import asked
+from runs.forks import check_brought
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.states import LIVE, PauseStatus, RunEnded
@@ -128,6 +129,7 @@ def decide(
         RevisionMismatch: the content changed; nothing written.
         AlreadyAnswered: another answer won, and is named; nothing written.
         policy.Refused: the rules are against it, for this person or at the moment; nothing written.
+        forks.ReviewStands: `update` would change what was approved; nothing written.
     """
     standing = _standing(pause_id, by) if isinstance(by, User) else _standing_outside(pause_id, by)
     answer = voting.Answer(action, via, feedback.strip(), revision, payload, update, edited_content, sender)
@@ -163,6 +165,8 @@ def _decide(pause: Pause, answer: voting.Answer, standing: Standing | outside.St
         answer = voting.confirming(pause, answer, standing.votes[0])
     answer = replace(answer, edited_content=_check_edit(pause, answer))
     _check_payload(pause, answer.action, answer.payload, by=standing.by)
+    if answer.action in pause.ways and runs.brings(pause, answer.update):
+        check_brought(pause.run, pause.ways[answer.action])  # before it is counted: a vote that can never be acted on helps nobody
     try:
         return _record(pause, answer, by=standing.by, seat=seat)
     except (codec.NotJson, MergeFailed) as error:

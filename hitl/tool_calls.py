@@ -25,11 +25,13 @@ def faults(pause: Pause, payload: Any) -> dict[str, list[str]]:
 
 
 def brought(pause: Pause, action: str, payload: Mapping[str, Any] | None, update: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What an answer adds to the state. Any answer but these two lets no call be made."""
-    if not pause.calls:
-        return update if payload is None else payload
-    decided = calls.decided(pause.calls, payload) if action in {APPROVE, ANSWER} else {}
-    return {**(update or {}), calls.DECISIONS: {pause.step: decided}}
+    """What an answer adds to the state. What it decides of calls is in the ledger alone (`decided`)."""
+    return update if payload is None or pause.calls else payload
+
+
+def decided(pause: Pause, action: str, payload: Mapping[str, Any] | None) -> Mapping[str, Mapping[str, Any]]:
+    """What an answer decided of the calls that were asked about. Any answer but these two lets no call be made."""
+    return calls.decided(pause.calls, payload) if pause.calls and action in {APPROVE, ANSWER} else {}
 
 
 def forged(*given: Mapping[str, Any] | None) -> bool:

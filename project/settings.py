@@ -132,6 +132,8 @@ WAYSTATION_CHAT_SERVICES = env.items(
 """Services of Apprise that may be used. Those whose host its address names, such as `mmosts` or `ntfys`, are for operators to add."""
 WAYSTATION_LINK_DAYS = env.number("WAYSTATION_LINK_DAYS", 7, low=0.01)
 """How long a link in a mail leads to its question."""
+WAYSTATION_DECISIONS = "hitl.decisions.Rows"
+"""Who is asked what people decided, whenever a run acts on it: a class like `runs.engine.approvals.Decisions`."""
 WAYSTATION_SWEEP_SECONDS = env.number("WAYSTATION_SWEEP_SECONDS", 5, low=0.5)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from checkpoints import codec
 from checkpoints.differences import commit_of
 from checkpoints.models import Checkpoint, CheckpointStatus
 from runs import imported
-from runs.engine.begin import following
-from runs.models import Run, WorkOrder
+from runs.engine import approvals
+from runs.engine.begin import STEERED, Start, following
+from runs.models import Definition, Run, WorkOrder
+from runs.workflows.review import is_reviewed
 from runs.workflows.sequence import FrozenStep, completed
 
 MAX_REASON = 2_000
@@ -126,8 +129,39 @@ def check_imported(checkpoint: Checkpoint | None, steps: Sequence[FrozenStep], n
         )
 
 
-def is_reviewed(step: FrozenStep) -> bool:
-    return bool(step.get("review")) or any(is_reviewed(one) for one in step.get("sub_steps", []))
+def terms(definition: Definition, start: Start, *, steered: bool, wrote: Definition | None = None, around: bool = False) -> Start:
+    """On what terms a run begins with what a person named or edited: the one function that every way of doing so asks.
+
+    Where somebody steers (edits the state, names a step, brings input for the middle) or goes on from what another definition `wrote`, it
+    begins behind no reviewed step of its definition, but `around`; and no approval comes along, nor that a step was passed over.
+    Raises ReviewStands.
+    """
+    other = start.parent is not None and (wrote is None or wrote.pk != definition.pk)
+    if not steered and not other:
+        return start
+    passed = check_reviews(definition.steps, start.next_step, around=around)
+    gone = approvals.dropped(start.parent.metadata if start.parent else {}, same_definition=not other)
+    noted = {STEPPED_AROUND: passed} if passed else {}
+    carried = tuple(name for name in start.carried if name in STEERED)
+    return replace(start, carried=carried, metadata={**(start.metadata or {}), **gone, **noted})
+
+
+def check_brought(run: Run, next_step: str) -> None:
+    """Raise ReviewStands where an answer that no step asked for would change the state behind a reviewed step, of the run or of one that
+    waits for it: what a child run changes joins its parent's state. For answers to stops; what is not refused drops the approvals."""
+    check_reviews(run.frozen.steps, next_step)
+    above = run.parent_id
+    while above is not None:
+        parent = Run.objects.select_related("thread__head").get(pk=above)
+        head = parent.thread.head
+        check_reviews(parent.frozen.steps, (head.next_step or head.node_id) if head is not None else "")
+        above = parent.parent_id
+
+
+def brought(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of such an answer's checkpoint."""
+    left = {key: value for key, value in metadata.items() if key not in {approvals.KEY, approvals.SKIPPED}}
+    return {**left, **approvals.dropped(metadata)}
 
 
 def prospect(checkpoint: Checkpoint) -> Prospect:

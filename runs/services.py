@@ -17,12 +17,12 @@ from django.utils import timezone
 from checkpoints import codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
-from runs import coders, definitions, files, imported, keyed, repositories, urgency
+from runs import coders, definitions, files, forks, imported, keyed, repositories, urgency
 from runs.engine import approvals, commit, damage, ending
 from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
 from runs.engine.interruptions import BEFORE, STOPS
-from runs.forks import STEPPED_AROUND, NothingToFork, check_imported, check_reason, check_reviews, origin_of
+from runs.forks import NothingToFork, check_brought, check_imported, check_reason, origin_of, terms
 from runs.models import Pause, Repository, Run, Template, WorkOrder
 from runs.states import EXPIRED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
 from runs.tasks import next_turn_on_commit, nudge_on_commit
@@ -295,8 +295,8 @@ def begin_fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mappin
         raise NothingToFork(f"{calls.DECISIONS!r} is written by answers to questions about tool calls alone; leave it as it is.")
     check_imported(checkpoint, wrote.definition.steps, next_step)
     edited = codec.encode(after) != codec.encode(before)  # to Python, true is 1
-    passed = check_reviews(wrote.definition.steps, next_step, around=around) if edited else []
-    start = Start(state=after, next_step=next_step, parent=checkpoint, before=before, metadata={STEPPED_AROUND: passed} if passed else None)
+    start = Start(state=after, next_step=next_step, parent=checkpoint, before=before)
+    start = terms(wrote.definition, start, steered=edited, wrote=wrote.definition, around=around)
     stops = {"interrupt_before": wrote.interrupt_before, "interrupt_after": wrote.interrupt_after}
     run = begin(checkpoint.thread, wrote.definition, wrote.work_order, start, forked_from=checkpoint, reason=reason, started_by=by, **stops)
     keyed.made(run.shown_id if wrote.work_order is None else wrote.work_order.shown_id)
@@ -351,23 +351,27 @@ def resume(
     answer: dict[str, Any],
     update: Mapping[str, Any] | None = None,
     edited: str = "",
+    external: str = "",
     at: dt.datetime | None = None,
 ) -> None:
     """Let a paused run go on the way that `action` names. Call inside the transaction that closed the pause, which is `answerable`.
 
     The answer becomes a checkpoint: its `next_step` is the way out, its state holds the feedback and `update`, joined by the workflow's
     reducers, and under `decided_content` the content as it was `edited`. With `at` the run goes on then, and may be taken back before
-    (`taking_back`). Raises reducers.MergeFailed.
+    (`taking_back`). `external` is the mail address of who answered without an account. Raises reducers.MergeFailed, and forks.ReviewStands
+    where the answer to a stop would change what was approved.
     """
     run, to = pause.run, pause.ways[action]
+    if edits := brings(pause, update):
+        check_brought(run, to)
     queue = sequence.queue_of(run.frozen.steps, to)
     before = store.load(pause.checkpoint)
     words = feedback if action == sequence.REVISE else ""
     verdict = {} if pause.phase in STOPS else {pause.step: action}
     state = reducers.apply(before, update, run.frozen.reducers) if update else before
     state = {**state, "revision_feedback": words, "decided": {**state.get("decided", {}), **verdict}, **_content(state, pause.step, edited)}
-    approved = approvals.answered(pause, action, answer["decision_id"], edited=edited)
-    checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE, approved=approved)
+    approved = approvals.answered(pause, action, answer["decision_id"], external=external)
+    checkpoint = _after_answer(pause, state, before, next_step=to, status=CheckpointStatus.ACTIVE, approved=approved, edits=edits)
     lines = [line(f"Workflow resumed with decision: {action}", step=pause.step, by=by), *unkept(update or {}, pause.step)]
     if action == sequence.REVISE:
         lines += [line(f"Re-running step: {to} with feedback", step=to), line(f"Revision feedback: {feedback}", step=to)]
@@ -379,6 +383,11 @@ def resume(
         raise PauseClosed(f"{run.shown_id} no longer waits for an answer")
     ending.note_on_parent(run, f"answered with {action} by {by}")
     nudge_on_commit(run.pk, queue, at=at)
+
+
+def brings(pause: Pause, update: Mapping[str, Any] | None) -> bool:
+    """Whether an answer brings what no step asked for: a stop asks for nothing."""
+    return pause.phase in STOPS and bool(update)
 
 
 def _content(state: Mapping[str, Any], step: str, edited: str) -> dict[str, dict[str, str]]:
@@ -440,11 +449,20 @@ def _cancel(run: Run, by: User) -> None:
 
 
 def _after_answer(
-    pause: Pause, state: dict[str, Any], before: dict[str, Any], *, next_step: str, status: CheckpointStatus, approved: Mapping[str, Any]
+    pause: Pause,
+    state: dict[str, Any],
+    before: dict[str, Any],
+    *,
+    next_step: str,
+    status: CheckpointStatus,
+    approved: Mapping[str, Any],
+    edits: bool,
 ) -> Checkpoint:
     steps = pause.run.frozen.steps
     gone = {"blocking_reason", "next_deadline", approvals.MATERIAL, approvals.KEY}
     kept = {**{key: value for key, value in pause.checkpoint.metadata.items() if key not in gone}, **approved}
+    if edits:
+        kept = forks.brought(kept)
     if pause.phase == BEFORE:
         kept["cleared"] = next_step  # asked about already: the step begins now
     entry = Entry(

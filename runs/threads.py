@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import Group, User
@@ -17,7 +17,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, Thread, WhenBusy
 from runs import conversation, definitions, keyed, urgency
 from runs.engine.begin import Start, begin, following
 from runs.engine.facts import line, unkept
-from runs.forks import STEPPED_AROUND, check_imported, check_reviews
+from runs.forks import check_imported, terms
 from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, RETRIED, InputInvalid, check_input, check_words, take_up
 from runs.states import CANCELLED, FAILED, LIVE
@@ -145,9 +145,8 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     _check_stops(definition, turn)
     start = plan(turn, place, definition, _checkpoint(turn, place, thread_id), now=timezone.now())
     check_imported(start.parent, definition.steps, start.next_step)
-    passed = check_reviews(definition.steps, start.next_step, around=turn.step_around) if turn.steers else []
-    if passed:
-        start = replace(start, metadata={STEPPED_AROUND: passed})
+    if turn.manual:
+        start = terms(definition, start, steered=turn.steers, wrote=_pinned(start.parent), around=turn.step_around)
     thread = Thread.objects.get(pk=thread_id)
     keyed.made(thread.shown_id)
     soon = urgency.of_new(by)
@@ -229,9 +228,17 @@ def plan(turn: Turn, place: Place, definition: Definition, checkpoint: Checkpoin
         state = {key: value for key, value in turn.state.items() if key != calls.DECISIONS}  # of another turn, and anybody may write it
     elif turn.resume_from and turn.input is not None and turn.checkpoint_id is None:
         state = dict(turn.input)
+    elif before is not None and not turn.input:
+        state = before  # as it stands, to the letter: what was approved of it holds
     else:
         state = reducers.apply(before if before is not None else FIRST_STATE, turn.input or {}, definition.reducers)
     return Start(state=state, next_step=turn.resume_from or _follows(checkpoint, first), parent=checkpoint, before=before)
+
+
+def _pinned(checkpoint: Checkpoint | None) -> Definition | None:
+    """What the run that wrote a checkpoint is pinned to; None where none of Waystation's own did."""
+    wrote = _wrote(checkpoint)
+    return wrote.frozen if wrote is not None else None
 
 
 def _wrote(checkpoint: Checkpoint | None) -> Run | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from django.db.models import Model, QuerySet
 
 from checkpoints import ids
-from hitl.invariants import answers, waiting, work
+from hitl.invariants import answers, effects, waiting, work
 from hitl.invariants.base import Invariant as Invariant
 from hitl.invariants.base import Result as Result
 
@@ -116,15 +116,29 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "approved_by_nobody",
         "P6",
-        "What a run acts on as approved was approved, and not taken back.",
-        answers.approved_by_nobody,
+        "What a run acts on as approved was approved for it, by the rules that its step has, and not taken back.",
+        effects.approved_by_nobody,
+        deep=True,
+    ),
+    Invariant(
+        "done_for_nobody",
+        "P6",
+        "What a step did for an approval was approved, and is just that.",
+        effects.done_for_nobody,
+        deep=True,
+    ),
+    Invariant(
+        "edited_at_a_stop",
+        "P6",
+        "What the answer to a stop changed is not taken for approved.",
+        effects.edited_at_a_stop,
         deep=True,
     ),
     Invariant(
         "stepped_around_unrecorded",
         "P6",
         "A run that begins behind a review with what a person named has the decision that says who and why.",
-        answers.stepped_around_unrecorded,
+        effects.stepped_around_unrecorded,
         deep=True,
     ),
     Invariant(

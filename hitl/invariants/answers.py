@@ -9,17 +9,13 @@ from typing import Any
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Value, Window
 from django.db.models.functions import Coalesce, Lag
 
-from checkpoints import ids
 from checkpoints.fields import demand
-from checkpoints.models import Checkpoint, CheckpointStatus, Thread
+from checkpoints.models import Checkpoint, CheckpointStatus
 from hitl import outside
 from hitl.invariants.base import Broken
 from hitl.models import STEP_AROUND, Decision, EarlyAnswer, Ledger, Via, Vote
 from hitl.outbound_models import Link
-from runs.engine import approvals
-from runs.engine.begin import following
-from runs.forks import check_reviews, is_reviewed
-from runs.models import Pause, Run
+from runs.models import Pause
 from runs.states import CANCELLED, PAUSED, PauseStatus
 from runs.workflows.sequence import CANCEL, REVISE
 
@@ -139,35 +135,6 @@ def early_answer_not_given(before: dt.datetime) -> Broken:
 def decided_on_other_content(before: dt.datetime) -> Broken:
     asked = {"content_digest": F("pause__content_digest"), "revision": F("pause__revision")}
     return Decision.objects.filter(erasure=None).exclude(**asked).only("pk")
-
-
-def approved_by_nobody(before: dt.datetime) -> Iterator[Checkpoint]:
-    """What a thread's head carries as approved (`runs.engine.approvals`), against the ledger: its answer, and for what it was given."""
-    heads = Checkpoint.objects.filter(pk__in=Thread.objects.filter(imported=None, head__graph=None).values("head")).only("metadata")
-    for head in heads.iterator(chunk_size=500):
-        given = head.metadata.get(approvals.KEY, {}).values() if isinstance(head.metadata, dict) else ()
-        for one in given:
-            answers = Decision.objects.filter(pk=ids.parse(Decision.PREFIX, one["decision"]), content_digest=one["content"], undone_by=None)
-            if not answers.filter(action=one["action"], revision=one["revision"]).exists():
-                yield head
-
-
-def stepped_around_unrecorded(before: dt.datetime) -> Iterator[Run]:
-    """Runs that begin behind a review, not as a checkpoint stands. A retry goes on with what was begun; an imported run is history."""
-    begun = Run.objects.filter(parent=None, retry_of=None, thread__imported=None).only("pk", "definition_id")
-    for run in begun.iterator(chunk_size=2000):
-        if not any(is_reviewed(step) for step in run.frozen.steps) or not _stepped_around(run):
-            continue
-        if not Decision.objects.filter(pause__run=run, action=STEP_AROUND).exists():
-            yield run
-
-
-def _stepped_around(run: Run) -> bool:
-    first = Checkpoint.objects.filter(run_id=run.pk).select_related("parent").defer("body", "parent__body").order_by("pk").first()
-    if first is None or first.dropped_before or not check_reviews(run.frozen.steps, first.next_step, around=True):
-        return False
-    parent = first.parent
-    return parent is None or first.digest != parent.digest or first.next_step != following(parent)
 
 
 # P11: the ledger is append-only and hash-chained

@@ -157,12 +157,12 @@ class Loop:
             ready.append(Ready(id=call["id"], tool=tool, arguments=arguments))
             return
         one = tools.as_call(tool, call["id"], arguments)
-        if not decisions.all_decided(self.state, self.context.step, [one]):
+        if not decisions.all_decided(self.context, self.context.step, [one]):
             asked.append((one, verdict))
-        elif made := decisions.approved(self.state, self.context.step, [one]):
+        elif made := decisions.approved(self.context, self.context.step, [one]):
             ready.append(Ready(id=call["id"], tool=tool, arguments=made[0].arguments, edited=made[0].edited))
         else:
-            why = decisions.rejected(self.state, self.context.step).get(call["id"], "")
+            why = decisions.rejected(self.context, self.context.step).get(call["id"], "")
             results[call["id"]] = self._note(call, journal.ended("rejected", f"A person rejected this call, so it was not made: {why}"))
 
     def _note(self, call: Json, result: Json) -> Json:

@@ -14,7 +14,7 @@ from checkpoints import codec, reducers, store
 from checkpoints.prepared import Prepared
 from runs import agents as agents  # registers the agent step
 from runs import workflows as workflows  # registers the step functions
-from runs.engine import budget, children, context, interruptions, lease, questions, record, timed
+from runs.engine import approvals, budget, children, context, interruptions, lease, questions, record, timed
 from runs.engine.context import Held
 from runs.engine.ending import Wake
 from runs.engine.stopping import stopping
@@ -23,6 +23,7 @@ from runs.states import PENDING, LeaseLost
 from runs.steps import graphs as graphs  # registers "langgraph"
 from runs.workflows import schemas, sequence
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, StepFailed, Stopped, find
+from runs.workflows.review import is_reviewed
 from runs.workflows.sequence import FrozenStep
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,8 @@ def _work(held: Held, *, ends: float) -> None:
         held.state = store.load(held.head)
     except store.CheckpointDamaged as error:  # an error, never a silent fresh start (C24)
         return record.damaged(held, error)
+    if approvals.KEY in held.head.metadata:
+        approvals.settle(held)
     if not held.at:  # the answer to a question after the last step
         return record.ended(held)
     more = True
@@ -121,7 +124,7 @@ def _outcome(held: Held) -> Outcome | Exception:
         step = _frozen(held)
         if interruptions.asks_before(held.run, step) and held.head.metadata.get("cleared") != step["name"]:
             return interruptions.before(step)
-        held.passing_over = interruptions.skips(step, held.state)
+        held.passing_over = interruptions.skips(step, held.state) and not _must_ask(held, step)
         if held.passing_over:
             return _checked(held, interruptions.skip(held.steps, step))
         interruptions.guard_loops(step, context.loop_num(held.head, step["name"]), before=held.head.metadata.get("loops_before", {}))
@@ -131,6 +134,11 @@ def _outcome(held: Held) -> Outcome | Exception:
     if isinstance(outcome, Go | Done):
         return interruptions.after(held.run, step, outcome)
     return outcome
+
+
+def _must_ask(held: Held, step: FrozenStep) -> bool:
+    """Whether a condition passes over nothing here: a person edited the state that it looks at, and the step has review rules."""
+    return bool(held.head.metadata.get(approvals.EDITED)) and is_reviewed(step)
 
 
 def _join(held: Held) -> Outcome | Exception | None:

@@ -1,22 +1,98 @@
-"""What a person approved, carried by the checkpoints that follow, and checked again before something is done for it (P6).
+"""What a person approved, looked up when it counts, and checked again before something is done for it (P6).
 
-A checkpoint's metadata holds, by step, the answer to what that step asked last: `approved: {step: {pause, decision, action, revision,
-content, material}}`. It comes along to retries and forks, so that a state that was edited behind an approval does not pass for it.
+A checkpoint's metadata holds, by step, the id of the decision on what that step asked last: `approved: {step: "dec_…"}`; "" says that
+there was one which does not count any more. It is a name and no verdict: what was answered, by which rules and for what, is in the rows
+that `WAYSTATION_DECISIONS` reads, and whether that is for this run, `flaw` says.
+
+Whoever edits a state behind an answer, or names a place to begin at, takes what was approved away (`dropped`); `runs.forks.terms` decides
+when. From then on the metadata says `edited`: then nothing is passed over that has review rules, nor taken for what asks nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
 
-from checkpoints import codec
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from checkpoints import codec, ids, lineage
+from checkpoints.models import Checkpoint
+from runs.engine import questions
 from runs.engine.interruptions import STOPS
-from runs.models import Pause
-from runs.workflows import sequence
+from runs.models import Pause, Run
+from runs.workflows import review, sequence
 from runs.workflows.base import Approval, StepFailed
 from runs.workflows.sequence import FrozenStep
 
-KEY, MATERIAL = "approved", "material"
+if TYPE_CHECKING:
+    from runs.engine.context import Held
+
+KEY, MATERIAL, SKIPPED, EDITED, RELIED = "approved", "material", "skipped", "edited", "relied"
+"""Metadata: decisions by step, what is material of a question, steps that were passed over, whether a person edited what came before, and
+which decisions a step relied on, with the digest of what it was to do."""
+ABOVE = "above"
+"""What EDITED is in a child run whose parent's state was edited before it began; else it is True."""
+PREFIX = "dec"
+ATTEMPTS = 1_000
+"""Runs that may lie between an answer and the run that acts on it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionRecord:
+    """An answer as the ledger has it, with its question and its votes."""
+
+    decision_id: str
+    """Shown, `dec_…`."""
+    pause_id: uuid.UUID
+    thread_id: uuid.UUID
+    run_id: uuid.UUID
+    checkpoint_id: uuid.UUID
+    """That of the question."""
+    definition: str
+    """Digest of what the run that asked is pinned to."""
+    step: str
+    phase: str
+    action: str
+    goes_on: bool
+    """Whether it lets the run go on: no revision, no cancellation, nothing that was taken back or stepped around."""
+    ways: Collection[str]
+    """The answers that there were."""
+    revision: int
+    content_digest: str
+    """Both of what was answered."""
+    asked_revision: int
+    asked_digest: str
+    """Both of what was asked."""
+    material: str
+    """Digest of what it is for; "" where what was kept of that does not fit the question."""
+    review: Mapping[str, Any]
+    """The rules that the question was asked by."""
+    votes: int
+    """Different people, by account or by an address that the rules name, who gave just this answer to just this content."""
+    by_rules: bool
+    """Nobody's: the rules' own, at the deadline."""
+    external: str
+    """The mail address of who answered without an account."""
+    calls: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+    """Tool calls that it was about."""
+    decided_calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    """What it decided of each: see `runs.workflows.calls.decided`."""
+
+
+class Decisions(Protocol):
+    """Reads decisions by their keys, each with its question and votes. What there is no row of is left out."""
+
+    def find(self, keys: Collection[uuid.UUID]) -> Mapping[str, DecisionRecord]: ...
+
+
+@cache
+def _reader(path: str) -> Decisions:
+    reader: Decisions = import_string(path)()
+    return reader
 
 
 def digest_of(material: Any) -> str:
@@ -25,66 +101,205 @@ def digest_of(material: Any) -> str:
     return codec.digest(codec.encode(material))
 
 
+def material_of(pause: Pause, *, edited: str = "") -> str:
+    """The digest of what an answer is for; where the content itself was that, of the text as `edited`.
+
+    It is what the step named, or else the whole state in which it asked. "" where the question's digest does not cover what was named.
+    """
+    named = pause.checkpoint.metadata.get(MATERIAL)
+    if named is None:
+        return pause.checkpoint.digest
+    if questions.digest([{"material": named}], pause.facts, pause.required_inputs, pause.calls) != pause.content_digest:
+        return ""
+    return digest_of(edited) if edited and named == digest_of(pause.content) else str(named)
+
+
+# -- what metadata names -------------------------------------------------------------------------------------------------------------
+
+
+def named(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Step → id of the decision that its approval is; "" for one that does not count any more."""
+    found = metadata.get(KEY, {})
+    if not isinstance(found, Mapping):
+        return {}
+    # until version 0.1 it was a record of its own; what it said is not believed
+    return {step: str(one.get("decision", "") if isinstance(one, Mapping) else one) for step, one in found.items()}
+
+
 def asking(metadata: Mapping[str, Any], step: str, material: Any) -> dict[str, Any]:
     """What the checkpoint of a question records: an earlier approval of the step holds no more."""
-    before = metadata.get(KEY, {})
+    before = named(metadata)
     left = {KEY: {name: one for name, one in before.items() if name != step}} if before else {}
     return {**left, **({MATERIAL: digest_of(material)} if material is not None else {})}
 
 
-def answered(pause: Pause, action: str, decision_id: str, *, edited: str = "") -> dict[str, Any]:
-    """The approvals after an answer that lets the run go on. Where the content itself was material, what counts is the text as `edited`."""
-    metadata = pause.checkpoint.metadata
-    before = metadata.get(KEY, {})
-    if pause.phase in STOPS or action == sequence.REVISE:
+def answered(pause: Pause, action: str, decision_id: str, *, external: str = "") -> dict[str, Any]:
+    """What the checkpoint of an answer records, where that lets the run go on. Of an `external` address see `counts`."""
+    before = named(pause.checkpoint.metadata)
+    if pause.phase in STOPS or action == sequence.REVISE or not counts(pause.review, external):
         return {KEY: before} if before else {}
-    material = metadata.get(MATERIAL, "")
-    if edited and material == digest_of(pause.content):
-        material = digest_of(edited)
-    given = {
-        "pause": pause.shown_id,
-        "decision": decision_id,
-        "action": action,
-        "revision": pause.revision,
-        "content": pause.content_digest,
-        "material": material,
-    }
-    return {KEY: {**before, pause.step: given}}
+    return {KEY: {**before, pause.step: decision_id}}
 
 
-def given(metadata: Mapping[str, Any], steps: Sequence[FrozenStep]) -> dict[str, Approval]:
+def counts(rules: Mapping[str, Any], external: str) -> bool:
+    """Whether who answered without an account gave a verdict: where the rules name the address. Else it is data: a step, or who asked for
+    the work, chose the address."""
+    return not external or external.lower() in {one.lower() for one in rules.get("external", [])}
+
+
+def dropped(metadata: Mapping[str, Any], *, same_definition: bool = True) -> dict[str, Any]:
+    """What comes along of approvals behind an edit, in place of KEY and SKIPPED: that they do not count any more."""
+    gone = dict.fromkeys(named(metadata), "") if same_definition else {}
+    return {EDITED: True, **({KEY: gone} if gone else {})}
+
+
+# -- what counts ---------------------------------------------------------------------------------------------------------------------
+
+
+def look_up(run: Run, head: Checkpoint, names: Mapping[str, str]) -> dict[str, DecisionRecord]:
+    """Those of the decisions that are named by step which count for a run that stands behind `head`, a checkpoint that was written."""
+    keys = {step: key for step, name in names.items() if (key := _key(name)) is not None}
+    if not keys:
+        return {}
+    found = _reader(settings.WAYSTATION_DECISIONS).find(set(keys.values()))
+    records = {step: record for step in keys if (record := found.get(names[step])) is not None}
+    return {step: record for step, record in records.items() if not flaw(record, run, head, step)}
+
+
+def _key(name: str) -> uuid.UUID | None:
+    try:
+        return ids.parse(PREFIX, name)
+    except ValueError:
+        return None
+
+
+def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
+    """Why a decision is no approval of what `step` came to, for a run that stands behind `head`; "" where it is one."""
+    rules = _rules(run.frozen.steps, step)
+    if record.step != step or rules is None:
+        return "another step asked"
+    if record.definition != run.definition_id or dict(record.review) != dict(rules):
+        return "it was asked by other rules"
+    if not record.goes_on or record.phase in STOPS or record.action not in record.ways:
+        return "it approves nothing, or was taken back"
+    if (record.content_digest, record.revision) != (record.asked_digest, record.asked_revision) or not record.material:
+        return "it answered other content"
+    if record.by_rules:
+        if rules.get("deadline", {}).get("outcome") != record.action:
+            return "the rules do not decide so by themselves"
+    elif rules.get("quorum", 1) > 1:
+        if record.votes < rules["quorum"]:
+            return "too few approved"
+    elif not counts(rules, record.external):
+        return "the rules ask nobody at that address"
+    return "" if _descends(run, head, record) else "it was given elsewhere, or what it was given for was edited since"
+
+
+def _rules(steps: Sequence[FrozenStep], step: str) -> Mapping[str, Any] | None:
+    return next((review.of(one) for one in steps if one["name"] == step), None)
+
+
+def _descends(run: Run, head: Checkpoint, record: DecisionRecord) -> bool:
+    """Whether a run goes on from an answer: its own, or one of a run that it retries or forks, with the state as that left it.
+
+    The checkpoints of one run follow one another, so those of the run itself need no look.
+    """
+    if record.thread_id != run.thread_id:
+        return False
+    if record.run_id == run.pk:
+        return True
+    before = _attempts(run, record.run_id)
+    if before is None or any(definition != run.definition_id for definition in before.values()):
+        return False
+    steps = lineage.between(head.pk, record.checkpoint_id)
+    return steps is not None and all(one.run_id in before for one in steps) and not any(map(_edited, steps, steps[1:]))
+
+
+def _attempts(run: Run, first: uuid.UUID) -> dict[uuid.UUID, str] | None:
+    """The runs from `first` to `run`, each a retry or a fork of the one before, with their definitions; None where there is no such way."""
+    found = {run.pk: run.definition_id}
+    at = Run.objects.filter(pk=run.pk)
+    while first not in found and len(found) < ATTEMPTS:
+        retried, forked = at.values_list("retry_of", "forked_from__run_id").get()
+        above = retried or forked
+        at = Run.objects.filter(pk=above, thread=run.thread_id)
+        definition = at.values_list("definition", flat=True).first() if above and above not in found else None
+        if definition is None:
+            return None
+        found[above] = definition
+    return found
+
+
+def _edited(later: lineage.Link, earlier: lineage.Link) -> bool:
+    """Whether a run began with another state than it goes on from. Where retention dropped what lay between, nobody can say."""
+    begins = later.run_id != earlier.run_id and not later.dropped_before and later.schema_version == earlier.schema_version
+    return begins and later.digest != earlier.digest
+
+
+def settle(held: Held) -> None:
+    """Look up what the head names as approved, once when a run is claimed; what does not count is no more named."""
+    names = named(held.head.metadata)
+    held.approved = look_up(held.run, held.written[0], names)
+    held.head.metadata = {**held.head.metadata, KEY: {step: name if step in held.approved else "" for step, name in names.items()}}
+
+
+# -- what steps are told -------------------------------------------------------------------------------------------------------------
+
+
+def given(approved: Mapping[str, DecisionRecord], steps: Sequence[FrozenStep]) -> dict[str, Approval]:
     """The approvals by step, and by the name of its function too."""
     found: dict[str, Approval] = {}
     for step in steps:
-        if (one := metadata.get(KEY, {}).get(step["name"])) is not None:
-            approval = Approval(action=one["action"], decision_id=one["decision"], revision=one["revision"], material=one["material"])
+        if (one := approved.get(step["name"])) is not None:
+            approval = Approval(action=one.action, decision_id=one.decision_id, revision=one.revision, material=one.material)
             found |= {step["function"]: approval, step["name"]: approval}
     return found
 
 
-def require(metadata: Mapping[str, Any], steps: Sequence[FrozenStep], of: str, material: Any = None, *, at: str = "") -> None:
+def decided_calls(held: Held, step: str) -> Mapping[str, Mapping[str, Any]]:
+    """What people decided of the tool calls that a step asked about last: call's id → decision. What a state says of that is nothing."""
+    record = held.approved.get(step)
+    if record is None or not record.calls:
+        return {}
+    held.relied[step] = {"decision": record.decision_id, "material": ""}
+    return record.decided_calls
+
+
+def require(held: Held, of: str, material: Any = None, *, at: str = "") -> None:
     """See `runs.workflows.base.Context.require_approval`. `at` is the step that wants to know."""
+    names, steps = named(held.head.metadata), held.steps
     if not of:
         pausing = _pausing_before(steps, at)
-        of = next((step["name"] for step in reversed(pausing) if step["name"] in metadata.get(KEY, {})), "")
-        steps = pausing if of else [step for step in pausing if not _passed_over(metadata, [step])]
+        of = next((step["name"] for step in reversed(pausing) if step["name"] in names), "")
+        steps = pausing if of else [step for step in pausing if not _passed_over(held.head.metadata, [step])]
     asked = [step for step in steps if of in ("", step["name"], step["function"])]
-    approval = given(metadata, asked).get(of)
-    if approval is None:
-        if any(step["pause_after"] for step in asked) and not _passed_over(metadata, asked):
+    wanted = {step["name"]: names[step["name"]] for step in asked if step["name"] in names}
+    approved = look_up(held.run, held.written[0], wanted)  # again, though it was at the claim: an effect follows
+    if len(approved) < len(wanted):
+        raise StepFailed(
+            f"What {asked[-1]['title']} came to was changed by a person since it was approved, or that approval does not count here. "
+            "Nothing was done. Have it approved as it is now, or go on from the checkpoint of the answer.",
+            code="content_changed",
+        )
+    record = next((approved[step["name"]] for step in reversed(asked) if step["name"] in approved), None)
+    if record is None:
+        edited = held.head.metadata.get(EDITED) and any(review.is_reviewed(step) for step in asked)
+        if edited or (any(step["pause_after"] for step in asked) and not _passed_over(held.head.metadata, asked)):
             raise StepFailed(
                 f"Nobody has approved what {asked[-1]['title']} came to, and this template asks for that. Nothing was done. "
                 "Go on from the checkpoint where it is asked.",
                 code="approval_missing",
             )
         return
-    if material is not None and approval.material != digest_of(material):
+    wants = "" if material is None else digest_of(material)
+    if wants and record.material != wants:
         raise StepFailed(
-            f"What was to be done is not what was approved: {approval.decision_id} approved revision {approval.revision} of what "
+            f"What was to be done is not what was approved: {record.decision_id} approved revision {record.revision} of what "
             f"{asked[-1]['title']} came to, and that was changed since. Nothing was done. Have it approved as it is now, or go on from the "
             "checkpoint of the answer.",
             code="content_changed",
         )
+    held.relied[record.step] = {"decision": record.decision_id, "material": wants}
 
 
 def _pausing_before(steps: Sequence[FrozenStep], at: str) -> list[FrozenStep]:
@@ -93,5 +308,5 @@ def _pausing_before(steps: Sequence[FrozenStep], at: str) -> list[FrozenStep]:
 
 
 def _passed_over(metadata: Mapping[str, Any], asked: Sequence[FrozenStep]) -> bool:
-    """Whether those steps were skipped by their own condition: then there was nothing to approve."""
-    return bool(set(metadata.get("skipped", ())) & {step["name"] for step in asked})
+    """Whether those steps were skipped by their own condition, of a state that no person edited: then there was nothing to approve."""
+    return not metadata.get(EDITED) and bool(set(metadata.get(SKIPPED, ())) & {step["name"] for step in asked})

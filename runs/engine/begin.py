@@ -12,12 +12,15 @@ from checkpoints import live, log, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import Entry
 from runs import due, imported
+from runs.engine import approvals
 from runs.engine.facts import CARRIED, asking, created
 from runs.engine.interruptions import LOOP_LIMIT
 from runs.models import Definition, Pause, Run, WorkOrder
 from runs.states import FailureCode, PauseStatus, RunStatus
 from runs.workflows import sequence
 
+STEERED = tuple(name for name in (*CARRIED, "outputs") if name not in {approvals.KEY, approvals.SKIPPED})
+"""Metadata that comes along to a run that begins with what a person named, or edited."""
 SAME = ("parent", "child_name", "optional", "depth", "input", "interrupt_before", "interrupt_after", "started_by_id")
 """What a run that goes on for another one is like it in."""
 
@@ -74,7 +77,9 @@ def _trusted(definition: Definition, start: Start) -> Start:
     if not imported.is_imported(start.parent):
         return start
     at = imported.place(definition.steps, start.next_step)
-    return replace(start, state=imported.cleaned(start.state), next_step=at, carried=())
+    return replace(
+        start, state=imported.cleaned(start.state), next_step=at, carried=(), metadata={**(start.metadata or {}), approvals.EDITED: True}
+    )
 
 
 def entry_of(definition: Definition, start: Start) -> Entry:

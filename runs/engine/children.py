@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from checkpoints import codec, ids, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
-from runs.engine import entries, record, tracing
+from runs.engine import approvals, entries, record, tracing
 from runs.engine.begin import Start, again, ask_again, entry_of
 from runs.engine.context import Held
 from runs.engine.facts import Fact, created, line
@@ -93,7 +93,8 @@ class _Made:
         definition = _definition(above.definition, step, child.steps)
         values = reducers.apply(state, child.update, definition.reducers)
         git = {"git": parent.metadata["git"]} if "git" in parent.metadata else {}
-        begins = Start(state=values, next_step=definition.steps[0]["name"], metadata=git)
+        edited = {approvals.EDITED: approvals.ABOVE} if approvals.EDITED in parent.metadata else {}
+        begins = Start(state=values, next_step=definition.steps[0]["name"], metadata={**git, **edited})  # an approval is its parent's own
         self.thread = Thread(owner_id=above.thread.owner_id, team_id=above.thread.team_id, title=title, last_seq=1)
         self.checkpoint = store.build(self.thread.pk, run.pk, values, entry_of(definition, begins), parent=None, before=None)
         self.thread.head_id = self.checkpoint.pk
@@ -152,7 +153,7 @@ def _joined(held: Held, plan: Mapping[str, Any], runs: Mapping[str, Run]) -> Go:
     changes = {name: _changes(run, held.reducers) for name, run in done.items()}
     update: dict[str, Any] = {plan["into"]: changes} if plan["into"] else _merged(changes, held.reducers)
     update["gathered"] = {name: {"run_id": run.shown_id, "status": run.status, "error": run.error} for name, run in runs.items()}
-    held.joined = _code(held.head, done)
+    held.joined = {**_code(held.head, done), **_edited(held.head, runs)}
     report = entries.read_report(plan["report"]) if plan["report"] else _report(runs)
     return Go(update=update, to=plan["to"], report=report)
 
@@ -184,6 +185,13 @@ def _code(head: Checkpoint, runs: Mapping[str, Run]) -> dict[str, Any]:
         words = f"Several child runs changed the code, and their commits cannot be joined by themselves: {kept}. They are kept."
         raise StepFailed(words, code="children_changed_code")
     return {"git": next(iter(changed.values()))} if changed else {}
+
+
+def _edited(head: Checkpoint, runs: Mapping[str, Run]) -> dict[str, Any]:
+    """What becomes of earlier approvals: where a person edited a child's state, what joins is not what they were given for."""
+    if not any(run.thread.head and run.thread.head.metadata.get(approvals.EDITED) is True for run in runs.values()):
+        return {}
+    return {**approvals.dropped(head.metadata), approvals.SKIPPED: []}
 
 
 def _report(runs: Mapping[str, Run]) -> Report:

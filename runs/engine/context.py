@@ -65,6 +65,10 @@ class Held:
     """What the next commit tells besides, such as a budget that is nearly spent."""
     wake: list[tuple[uuid.UUID, str]] = field(default_factory=list)
     """Runs that want a message once this one is let go, each with its queue."""
+    approved: Mapping[str, approvals.DecisionRecord] = field(default_factory=dict)
+    """What counts as approved for it, by step, as it was looked up when the run was claimed."""
+    relied: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The decisions that the step at hand relied on: step that asked → decision's id, and the digest of what is done for it."""
     scrub: Scrub = field(default_factory=Scrub)
     """Takes the secrets that its steps asked for out of all that they write. Whatever writes a step's words goes through it."""
 
@@ -98,7 +102,7 @@ class Held:
             self.kept, self.kept_state = None, {}
         elif self.kept is None:
             self.kept, self.kept_state = self.head, self.state
-        self.head, self.state, self.joined, self.run.attempts = checkpoint, state, {}, 0
+        self.head, self.state, self.joined, self.relied, self.run.attempts = checkpoint, state, {}, {}, 0
 
     @property
     def written(self) -> tuple[Checkpoint, dict[str, Any]]:
@@ -203,6 +207,11 @@ class Held:
         """See `Context.keep`. Raises Stopped where the run is not ours."""
         artifacts.keep(self.run, name, self.scrub(text), step=step, loop=loop, require=self._require)
 
+    def require_approval(self, of: str, material: Any = None) -> None:
+        """See `runs.workflows.base.RequireApproval`."""
+        with self._own_connection():
+            approvals.require(self, of, material, at=self.at)
+
     def credential(self, name: str, *, to: str = "") -> str:
         """See `runs.workflows.base.GiveCredential`."""
         with self._own_connection():
@@ -258,8 +267,9 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             shared=Path(settings.WAYSTATION_SHARED),
             thread_id=held.run.thread.shown_id,
             halting=held.halting,
-            approvals=approvals.given(held.head.metadata, held.steps),
-            require_approval=partial(approvals.require, held.head.metadata, held.steps, at=step["name"]),
+            approvals=approvals.given(held.approved, held.steps),
+            require_approval=held.require_approval,
+            decided_calls=partial(approvals.decided_calls, held),
             propose=partial(delivering.propose_at, held.repository, held.credential),
             credential=held.credential,
             reach=settings.WAYSTATION_FETCH_ALLOW,

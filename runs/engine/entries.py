@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -15,7 +16,7 @@ from runs import due, panels
 from runs.engine import approvals, budget, questions
 from runs.engine.context import Held, loop_num
 from runs.engine.facts import CARRIED, MIDWAY, Facts, created, line
-from runs.engine.interruptions import SUSPENDED
+from runs.engine.interruptions import STOPS, SUSPENDED
 from runs.models import Pause, Run
 from runs.workflows import calls, outside, review, schemas, sequence
 from runs.workflows.base import Ask, Commit, Report
@@ -63,7 +64,8 @@ def after_step(
             **(metadata or {}),
             **({"scope": held.key, MIDWAY: True} if midway else {}),
             **({"git": _git(code)} if code else {}),
-            **({"skipped": sorted({*kept.get("skipped", ()), step})} if held.passing_over else {}),
+            **_skipped(held, kept, ran=ran),
+            **({approvals.RELIED: held.relied} if held.relied else {}),
             "loops": {**kept.get("loops", {}), **({step: number} if counts and not midway else {})},
             "outputs": {key: state[key] for key in OUTPUTS if key in state},
         },
@@ -74,6 +76,13 @@ def after_step(
     checkpoint = store.build(held.run.thread_id, held.run.pk, state, entry, parent=parent, before=before)
     held.noted = budget.spend(held, checkpoint, more=len(code.bundle) if code else 0)
     return checkpoint, state
+
+
+def _skipped(held: Held, kept: dict[str, Any], *, ran: bool) -> dict[str, list[str]]:
+    """The steps that were passed over by their own condition, each as of when its turn came last."""
+    before = set(kept.get(approvals.SKIPPED, ()))
+    now = before | {held.at} if held.passing_over else before - {held.at} if ran else before
+    return {approvals.SKIPPED: sorted(now)} if now != before else {}
 
 
 def _unwritten(held: Held, entry: Entry) -> Checkpoint:
@@ -117,10 +126,12 @@ def failure(
     code: str,
     words: str,
     written: tuple[Checkpoint, dict[str, Any]] | None = None,
+    relied: Mapping[str, Any] | None = None,
 ) -> tuple[Facts, Checkpoint | None]:
     """What a failed run leaves behind: its last events, and a checkpoint that a retry goes on from.
 
-    `written` is the newest checkpoint that was written, with its state, where that is not `head`.
+    `written` is the newest checkpoint that was written, with its state, where that is not `head`; `relied` is of what the step that failed
+    may have done.
 
     Without a state (it could not be read) there is no checkpoint: the head stays what it is, and nobody resumes from an empty state.
     """
@@ -128,7 +139,7 @@ def failure(
     facts: Facts = [line(words, step, level="error"), (EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": step})]
     if state is None:
         return facts, None
-    why = {"error": words, "failure_code": code}
+    why: dict[str, Any] = {"error": words, "failure_code": code, **({approvals.RELIED: dict(relied)} if relied else {})}
     if head.next_step:
         why["scope"] = head.metadata.get("scope") or f"{run.shown_id}/{step}/{loop_num(head, step)}"
     entry = Entry(
@@ -159,7 +170,9 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint, opening: dict[str
     inputs = calls.required(wanted) if wanted else outcome.required_inputs
     asked = schemas.check_inputs(inputs) if inputs else {}
     material = checkpoint.metadata.get(approvals.MATERIAL)
-    read = [shown["content"], shown["patch"]] if material is None else [{"material": material}]
+    read: list[Any] = [{"material": material}]
+    if material is None:  # all that was there counts; of a stop, which decides nothing of the step, what is shown
+        read = [shown["content"], shown["patch"], *([] if outcome.phase in STOPS else [{"state": checkpoint.digest}])]
     high = opening["review"].get("risk") == "high" or any(call["risk"] == "high" for call in wanted)
     return Pause(
         outside=outside.asked(outcome.outside, opening["review"], outcome.ways, high_risk=high),

@@ -15,7 +15,7 @@ from runs.workflows.sequence import APPROVE
 Fact = tuple[EventKind, dict[str, Any]]
 Facts = list[Fact]
 
-CARRIED = ("git", "loops", "loops_before", "last_pause", "approved", "skipped")
+CARRIED = ("git", "loops", "loops_before", "last_pause", "approved", "skipped", "edited")
 """Metadata that each checkpoint takes over from its parent."""
 MIDWAY = "midway"
 """Metadata of a checkpoint whose step asked in the middle of an execution: the question was told as this step's result already."""

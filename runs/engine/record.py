@@ -161,7 +161,7 @@ def failed(held: Held, error: Exception) -> None:
     words = _words(held, error)
     fields = {"status": FAILED, "error": words, "failure_code": code, "ended_at": timezone.now(), **FREE}
     state = None if isinstance(error, store.CheckpointDamaged) else held.state
-    facts, checkpoint = entries.failure(held.run, held.head, state, code=code, words=words, written=held.written)
+    facts, checkpoint = entries.failure(held.run, held.head, state, code=code, words=words, written=held.written, relied=held.relied)
     _end(held, fields, facts, checkpoint, words=words)
 
 

@@ -165,7 +165,7 @@ def _turn(state: State, context: Context, graph: Graph, place: Place | None, her
         return Turn(input=_input(state, context))
     if place.status == "halted":
         return Turn() if here.unfinished else None
-    action = state.get("decided", {}).get(context.step, "")
+    action = _verdict(state, context)
     raised = next((one for one in here.raised if one.id == place.interrupt), None)
     if action and raised is None:
         return _taken(context, place, here)
@@ -173,7 +173,7 @@ def _turn(state: State, context: Context, graph: Graph, place: Place | None, her
         return Turn(back_to=place.checkpoint)
     if _digest(raised) != place.digest:
         raise StepFailed("The graph asks something else than what was answered. Nothing was done.", code="content_changed")
-    value = graph_questions.answer(raised, action=action, state=state, step=context.step)
+    value = graph_questions.answer(raised, action=action, state=state, context=context, step=context.step)
     context.once(f"answered {place.interrupt}", lambda: True)
     return Turn(answer=(raised.id, value))
 
@@ -186,6 +186,13 @@ def _taken(context: Context, place: Place, here: Standing) -> Turn | None:
     if not context.once(f"answered {place.interrupt}", lambda: False):
         return Turn(back_to=place.checkpoint)
     return Turn() if here.unfinished else None
+
+
+def _verdict(state: State, context: Context) -> str:
+    """What the graph's last question was answered with, "" where it has no answer yet. Words alone are the state's to tell."""
+    said = str(state.get("decided", {}).get(context.step, ""))
+    approval = context.approved(context.step)
+    return said if said in {"", REVISE} else approval.action if approval is not None else ""
 
 
 def _answered(context: Context, place: Place, action: str, raised: Raised) -> bool:

@@ -62,7 +62,7 @@ class Report:
     """What approving will do outside this run, and whether that can be undone: see `effect`."""
     material: Any = None
     """The JSON value that counts: what is done later must be done for just this (`Context.require_approval`). An answer is bound to it and
-    the facts, so other words around it are no other content. None: content, patch and facts all count, and nothing is compared later."""
+    the facts, so other words around it are no other content. None: content, patch, facts and the whole state all count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class Approval:
     decision_id: str
     revision: int
     material: str
-    """Digest of `Report.material`; "" where the report named none."""
+    """Digest of `Report.material`; where the report named none, of the whole state."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,9 +267,10 @@ class RequireApproval(Protocol):
     """Raises StepFailed unless what is about to be done is what a person approved: call it right before an effect.
 
     `of` names the step that asked, or its function. Where the template asks after that step, its last question must have been answered
-    so that the run went on (`approval_missing`); where there is such an answer and `material` is given, it must be the `Report.material`
-    of that question, to the letter (`content_changed`). A template that does not ask needs no approval. "" is the last of the
-    steps before this one that the template pauses after and somebody approved; calls of tools that were approved midway are no such thing.
+    so that the run went on (`approval_missing`); the answer is looked up, and is one only by the rules that the step has, for this run, and
+    for a state that nobody edited since (`content_changed`). Where `material` is given, it must be the `Report.material` of that question,
+    to the letter (`content_changed`). A template that does not ask needs no approval. "" is the last of the steps before this one that the
+    template pauses after and somebody approved; calls of tools that were approved midway are no such thing.
     """
 
     def __call__(self, of: str, material: Any = None) -> None: ...
@@ -428,6 +429,8 @@ class Context:
     approvals: Mapping[str, Approval] = field(default_factory=dict)
     """By step, and by the name of its function."""
     require_approval: RequireApproval = _nobody_is_asked
+    decided_calls: Callable[[str], Mapping[str, Mapping[str, Any]]] = lambda step: {}
+    """What people decided of the tool calls that a step asked about last, from the ledger: see `runs.workflows.calls.approved`."""
     propose: Callable[[Proposal], PullRequest] = _no_forge
     """Open a pull request for the order's branch at the repository's forge, or bring the open one up to date: never a second one.
 

@@ -1,20 +1,20 @@
 """Tool calls that a person decides one by one (S2-26): what is asked, what may be answered, and what a step may then do.
 
 A step asks with `Ask(calls=[Call(…), …])`. The answer decides every call: approve it, approve it with other arguments where its `editable`
-paths allow them, or reject it with a reason. What was decided is in the state under DECISIONS, by step and call; only `decide` puts it
-there, and a step acts on `approved` alone, so that no rejected call is ever made (F5).
+paths allow them, or reject it with a reason. What was decided is looked up in the ledger (`Context.decided_calls`), and a step acts on
+`approved` alone, so that no rejected call is ever made (F5). Of a state nothing is believed: anybody who may write one could approve.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from runs.workflows import schemas
 
 DECISIONS = "call_decisions"
-"""State key: step → call's id → `{"decision", "tool", "arguments", "reason"}`, and `asked` where the arguments were changed."""
+"""State key under which earlier versions kept what was decided. It means nothing any more, and nobody may write it."""
 APPROVE, EDIT, REJECT = "approve", "edit", "reject"
 MAX_CALLS = 50
 LONGEST_ID = 128
@@ -173,6 +173,14 @@ def decided(calls: Sequence[Mapping[str, Any]], payload: Mapping[str, Any] | Non
     return found
 
 
+class Asked(Protocol):
+    """A step's context, as far as it is needed here."""
+
+    @property
+    def decided_calls(self) -> Callable[[str], Mapping[str, Mapping[str, Any]]]:
+        """Step → id of a call → `{"decision", "tool", "arguments", "reason"}`, and `asked` where the arguments were changed."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Approved:
     """A call that may be made, with the arguments that were approved."""
@@ -183,7 +191,7 @@ class Approved:
     edited: bool
 
 
-def approved(state: Mapping[str, Any], step: str, calls: Sequence[Call] | None = None) -> list[Approved]:
+def approved(context: Asked, step: str, calls: Sequence[Call] | None = None) -> list[Approved]:
     """The calls that people let a step make, in the order in which they were asked about; never one that was rejected.
 
     Args:
@@ -192,7 +200,7 @@ def approved(state: Mapping[str, Any], step: str, calls: Sequence[Call] | None =
 
     A step may run twice: `context.once(call.id, lambda: make(call))` makes each once.
     """
-    known: Mapping[str, Any] = state.get(DECISIONS, {}).get(step, {})
+    known = context.decided_calls(step)
     wanted = [(name, known[name]) for name in (known if calls is None else [call.id for call in calls]) if name in known]
     about = None if calls is None else {call.id: call for call in calls}
     return [
@@ -202,15 +210,14 @@ def approved(state: Mapping[str, Any], step: str, calls: Sequence[Call] | None =
     ]
 
 
-def rejected(state: Mapping[str, Any], step: str) -> dict[str, str]:
+def rejected(context: Asked, step: str) -> dict[str, str]:
     """The calls that people refused: id → reason, for the model that wanted them."""
-    known: Mapping[str, Any] = state.get(DECISIONS, {}).get(step, {})
-    return {name: one["reason"] for name, one in known.items() if one["decision"] == REJECT}
+    return {name: one["reason"] for name, one in context.decided_calls(step).items() if one["decision"] == REJECT}
 
 
-def all_decided(state: Mapping[str, Any], step: str, calls: Sequence[Call]) -> bool:
+def all_decided(context: Asked, step: str, calls: Sequence[Call]) -> bool:
     """Whether each of these calls, with these arguments, was decided."""
-    known: Mapping[str, Any] = state.get(DECISIONS, {}).get(step, {})
+    known = context.decided_calls(step)
     return all(call.id in known and _is_about(known[call.id], call) for call in calls)
 
 

@@ -76,10 +76,10 @@ def ask_about_calls(
 
             if asked := ask_about_calls(state, context, calls=wanted):
                 return asked
-            for call in approved(state, context.step, wanted):
+            for call in approved(context, context.step, wanted):
                 context.once(call.id, lambda call=call: make(call))
     """
-    if not calls or tools.all_decided(state, context.step, calls):
+    if not calls or tools.all_decided(context, context.step, calls):
         return None
     target = context.step if to is None else to
     at_once = {} if any(call.risk == "high" for call in calls) else {APPROVE: target}

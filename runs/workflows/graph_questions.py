@@ -296,7 +296,7 @@ def _fenced(text: str) -> str:
 # -- answering -----------------------------------------------------------------------------------------------------------------------
 
 
-def answer(raised: Raised, *, action: str, state: State, step: str) -> Any:
+def answer(raised: Raised, *, action: str, state: State, context: tools.Asked, step: str) -> Any:
     """The value that the graph goes on with. Raises StepFailed where the answer decides nothing of what was asked."""
     asked = wishes(raised)
     if asked is None:
@@ -306,7 +306,7 @@ def answer(raised: Raised, *, action: str, state: State, step: str) -> Any:
         return _wrapped(asked, [_words(asked.dialect, state["revision_feedback"])])
     each = named(raised, asked)
     if asked.as_calls:
-        made = _decided(raised, asked, state, step)
+        made = _decided(raised, asked, context, step)
     else:
         made = {name: _filled(each[name], one) for name, one in (state.get(REPLY) or {}).items() if name in each}
     if made.keys() != each.keys():
@@ -318,13 +318,13 @@ Said = tuple[str, Mapping[str, Any], str]
 """Decision, arguments, words."""
 
 
-def _decided(raised: Raised, asked: Wishes, state: State, step: str) -> dict[str, Said]:
+def _decided(raised: Raised, asked: Wishes, context: tools.Asked, step: str) -> dict[str, Said]:
     """Of calls that were decided one by one, as they were asked about: no other ones count."""
     wanted = calls_of(raised, asked)
-    if not tools.all_decided(state, step, wanted):
+    if not tools.all_decided(context, step, wanted):
         return {}
-    approved = {one.id: one for one in tools.approved(state, step, wanted)}
-    reasons = tools.rejected(state, step)
+    approved = {one.id: one for one in tools.approved(context, step, wanted)}
+    reasons = tools.rejected(context, step)
     return {
         call.id: (("edit" if approved[call.id].edited else "approve"), approved[call.id].arguments, "")
         if call.id in approved

@@ -280,7 +280,7 @@ def _check_row(baseline: Baseline, context: Context) -> tuple[Row, str]:
 def deliver(state: State, context: Context) -> Outcome:
     before = cast(TidyState, state)
     proof = before.get("review")
-    if proof is not None and not proof["passed"] and before.get("decided", {}).get("review") != "approve":
+    if proof is not None and not proof["passed"] and not _approved(context):
         failed = "; ".join(f"{row['claim']}: {row['found']}" for row in proof["rows"] if not row["passed"])
         raise StepFailed(f"The result failed its review and nobody approved it, so nothing was delivered. {failed}", code="review_failed")
     workspace = context.workspace
@@ -289,6 +289,11 @@ def deliver(state: State, context: Context) -> Outcome:
     for of in ("repo_tidy.execute", *reviewed):
         context.require_approval(of, material(workspace.head()))
     return Done(update=hand_over(context, asked=_asks_for_push(context)), commit=workspace.snapshot())
+
+
+def _approved(context: Context) -> bool:
+    approval = context.approved("repo_tidy.review")
+    return approval is not None and approval.action == "approve"
 
 
 def _asks_for_push(context: Context) -> bool:

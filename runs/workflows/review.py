@@ -168,3 +168,8 @@ def of(step: Mapping[str, Any]) -> Review:
     """The rules of a frozen step."""
     review: Review = step.get("review", {})
     return review
+
+
+def is_reviewed(step: Mapping[str, Any]) -> bool:
+    """Whether a frozen step, or one that its child runs take, has rules on who answers and how."""
+    return bool(step.get("review")) or any(is_reviewed(one) for one in step.get("sub_steps", []))

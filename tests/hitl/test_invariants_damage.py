@@ -15,7 +15,7 @@ from hitl.models import Decision, Ledger
 from runs import services as runs
 from runs.models import Pause, Run, WorkOrder
 from tests.anything import order_that as order_that
-from tests.conftest import drive, fresh, pause_of
+from tests.conftest import drive, fresh, head_of, pause_of
 from tests.wholeness import answer, broken
 from tests.wholeness import finished as finished
 
@@ -236,7 +236,7 @@ def test_a_step_that_works_after_its_runs_end(paused, ana, action):
 def test_a_question_that_was_changed_after_its_answer(paused, ana, change):
     decision = answer(paused, ana)
     Pause.objects.update(**change)
-    assert broken() == {"decided_on_other_content": [decision.shown_id]}
+    assert broken() == {"decided_on_other_content": [decision.shown_id], "approved_by_nobody": [head_of(paused).shown_id]}
 
 
 def test_a_lease_of_a_paused_run_is_forbidden(paused):

@@ -35,9 +35,9 @@ HARMLESS = [WANTED[0], WANTED[2]]
 def act(state, context, wanted=WANTED):
     if asked := ask_about_calls(state, context, calls=wanted):
         return asked
-    for call in calls.approved(state, context.step, wanted):
+    for call in calls.approved(context, context.step, wanted):
         context.once(call.id, lambda call=call: MADE.append((call.id, dict(call.arguments))))
-    return Done(update={"refused": calls.rejected(state, context.step)})
+    return Done(update={"refused": calls.rejected(context, context.step)})
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_a_step_that_asks_again_gets_nothing_from_the_answer_before(order_that, 
         wanted = [Call(id="c", tool="t", arguments={"loop": 1 if not state.get("looped") else 2})]
         if asked := ask_about_calls(state, context, calls=wanted, update={"looped": context.loop_num > 2}):
             return asked
-        made.extend(call.arguments["loop"] for call in calls.approved(state, context.step, wanted))
+        made.extend(call.arguments["loop"] for call in calls.approved(context, context.step, wanted))
         return (
             Done()
             if state.get("looped")

@@ -181,7 +181,10 @@ def test_the_ledger_covers_the_votes(ruled, ana, ben):
 @pytest.mark.parametrize(
     ("damage", "code"),
     [
-        (lambda: Vote.objects.order_by("pk").first().delete(), {"votes_miscounted", "approved_without_quorum", "vote_rewritten"}),
+        (
+            lambda: Vote.objects.order_by("pk").first().delete(),
+            {"votes_miscounted", "approved_without_quorum", "vote_rewritten", "approved_by_nobody"},
+        ),
         (lambda: Pause.objects.update(approvals=1), {"votes_miscounted"}),
         (lambda: Decision.objects.update(decided_by=User.objects.get(username="ana")), {"approved_by_asker", "ledger_rewritten"}),
     ],

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
+import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from checkpoints import store
+from checkpoints import ids, store
 from checkpoints.models import Checkpoint
 from hitl import services
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
 from runs.engine import approvals
+from runs.engine.approvals import DecisionRecord
 from runs.models import Pause
 from runs.workflows import base
 from runs.workflows import invoice_samples as samples
@@ -190,13 +193,55 @@ def test_smart_booking_posts_no_other_invoice_than_the_one_that_was_decided_abou
 # -- of whichever step somebody approved last
 
 
-def require_last(approved=(), skipped=(), *, asks=("plan", "work"), material="now"):
-    """Ask for the last approval from the step `deliver`; `approved` is of pairs of a step and its material."""
+class Known:
+    """The ledger of these tests."""
+
+    records: dict[str, DecisionRecord] = {}
+
+    def find(self, keys):
+        return {name: record for name, record in self.records.items() if ids.parse("dec", name) in keys}
+
+
+@pytest.fixture(autouse=True)
+def known(request, settings, monkeypatch):
+    if "given" in request.fixturenames:
+        settings.WAYSTATION_DECISIONS = f"{__name__}.Known"
+        monkeypatch.setattr(Known, "records", {})
+
+
+def approval(step, of, **other):
+    about = dict.fromkeys(("pause_id", "thread_id", "run_id", "checkpoint_id"), uuid.UUID(int=1))
+    same = {
+        "definition": "d",
+        "phase": "",
+        "action": "approve",
+        "goes_on": True,
+        "ways": {"approve"},
+        "revision": 1,
+        "asked_revision": 1,
+        "review": {},
+    }
+    digests = {"content_digest": "c", "asked_digest": "c", "material": approvals.digest_of(of)}
+    rest = {"votes": 0, "by_rules": False, "external": ""}
+    return DecisionRecord(**{"decision_id": ids.show("dec", ids.new()), "step": step, **about, **same, **digests, **rest, **other})
+
+
+def require_last(approved=(), skipped=(), *, asks=("plan", "work"), material="now", edited=False, rules=None, **other):
+    """Ask for the last approval from the step `deliver`; `approved` is of pairs of step and material, the records are like `other`."""
     steps: list[Any] = [
         {"name": name, "function": f"f.{name}", "title": name, "pause_after": name in asks} for name in ("plan", "work", "tools", "deliver")
     ]
-    given = {name: {"action": "approve", "decision": "dec_1", "revision": 1, "material": approvals.digest_of(of)} for name, of in approved}
-    approvals.require({"approved": given, "skipped": list(skipped)}, steps, "", material, at="deliver")
+    for step in steps:
+        step["review"] = (rules or {}).get(step["name"], {})
+    given = [approval(name, of, **other) for name, of in approved]
+    Known.records = {one.decision_id: one for one in given}
+    names = {one.step: one.decision_id for one in given}
+    metadata = {"approved": names, "skipped": list(skipped), **({"edited": True} if edited else {})}
+    run: Any = SimpleNamespace(pk=uuid.UUID(int=1), thread_id=uuid.UUID(int=1), definition_id="d", frozen=SimpleNamespace(steps=steps))
+    head: Any = SimpleNamespace(metadata=metadata)
+    held: Any = SimpleNamespace(run=run, head=head, written=(head, {}), steps=steps, relied={})
+    approvals.require(held, "", material, at="deliver")
+    return held.relied
 
 
 @pytest.mark.parametrize(
@@ -224,6 +269,25 @@ def test_the_last_approval_is_of_what_the_template_asks_about(given):
         ({"approved": [("tools", "now")]}, "approval_missing"),
         ({"approved": [("plan", "plan")]}, "content_changed"),
         ({"approved": [("plan", "now"), ("work", "before")]}, "content_changed"),
+        ({"skipped": ["plan", "work"], "edited": True}, "approval_missing"),
+        *(
+            ({"approved": [("work", "now")], **other}, "content_changed")
+            for other in (
+                {"goes_on": False},
+                {"phase": "suspended"},
+                {"action": "else"},
+                {"definition": "lax"},
+                {"review": {"quorum": 2}},
+                {"rules": {"work": {"quorum": 2}}, "review": {"quorum": 2}, "votes": 1},
+                {"by_rules": True},
+                {"by_rules": True, "rules": {"work": {"deadline": {"outcome": "expire"}}}, "review": {"deadline": {"outcome": "expire"}}},
+                {"external": "eve@example.org"},
+                {"asked_digest": "of something else"},
+                {"asked_revision": 2},
+                {"thread_id": uuid.UUID(int=2)},
+                {"material": ""},
+            )
+        ),
     ],
 )
 def test_without_it_nothing_is_done(given, code):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -70,25 +71,30 @@ def test_what_is_outside_the_allow_list_is_refused(answer, path, words):
     assert words in calls.faults(KEPT, payload(c1=answer, c2=OK))[f"calls.{path}"][0]
 
 
+def told(step, decided):
+    """A step's context, of which nothing but this is needed."""
+    return SimpleNamespace(decided_calls=lambda of: decided if of == step else {})
+
+
 def test_what_was_decided_is_all_that_a_step_may_make():
     """F5: two approved, one of them with changes; the rejected one is in no list."""
     answer = payload(c1=edited(subject="Hello", body={"text": "y", "html": True}), c2=NO)
     assert not calls.faults(KEPT, answer)
-    state = {calls.DECISIONS: {"act": calls.decided(KEPT, answer)}}
-    (call,) = calls.approved(state, "act")
+    context = told("act", calls.decided(KEPT, answer))
+    (call,) = calls.approved(context, "act")
     assert (call.id, call.tool, call.arguments["subject"], call.edited) == ("c1", "send_mail", "Hello", True)
-    assert calls.rejected(state, "act") == {"c2": "too risky"}
-    assert calls.approved(state, "other") == calls.approved({}, "act") == []
+    assert calls.rejected(context, "act") == {"c2": "too risky"}
+    assert calls.approved(context, "other") == []
 
 
 def test_an_approval_is_bound_to_the_arguments_that_were_shown():
     """F5, F16: another call under the same id was approved by nobody."""
-    state = {calls.DECISIONS: {"act": calls.decided(KEPT, payload(c1=edited(subject="Hello"), c2=OK))}}
-    assert calls.all_decided(state, "act", [MAIL, DROP])
-    assert [call.id for call in calls.approved(state, "act", [MAIL, DROP])] == ["c1", "c2"]
+    context = told("act", calls.decided(KEPT, payload(c1=edited(subject="Hello"), c2=OK)))
+    assert calls.all_decided(context, "act", [MAIL, DROP])
+    assert [call.id for call in calls.approved(context, "act", [MAIL, DROP])] == ["c1", "c2"]
     for other in (Call(id="c2", tool="drop_table", arguments={"name": "users"}), Call(id="c2", tool="x", arguments={"name": "orders"})):
-        assert not calls.all_decided(state, "act", [other])
-        assert calls.approved(state, "act", [other]) == []
+        assert not calls.all_decided(context, "act", [other])
+        assert calls.approved(context, "act", [other]) == []
 
 
 def test_an_edit_that_changes_nothing_is_an_approval():

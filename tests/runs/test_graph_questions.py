@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,8 +28,10 @@ def asked(value: Any, schema: Any = None) -> Any:
     return question(Raised(id=ID, value=value, schema=schema), step="s", graph="g", update={}, material={}, waiting=0)
 
 
-def answered(value: Any, action: str, schema: Any = None, **state: Any) -> Any:
-    return answer(Raised(id=ID, value=value, schema=schema), action=action, state={"revision_feedback": "", **state}, step="s")
+def answered(value: Any, action: str, schema: Any = None, calls: Any = None, **state: Any) -> Any:
+    context = SimpleNamespace(decided_calls=lambda step: calls or {})
+    raised = Raised(id=ID, value=value, schema=schema)
+    return answer(raised, action=action, state={"revision_feedback": "", **state}, context=context, step="s")
 
 
 @st.composite
@@ -73,7 +76,7 @@ def test_every_answer_to_calls_is_one_that_the_graph_allows(data, value):
         choices = [data.draw(st.sampled_from(["approve", "reject", *(["edit"] if call["editable"] else [])])) for call in kept]
         payload = {"calls": {call["id"]: _decision(one, call) for call, one in zip(kept, choices, strict=True)}}
         assert not schemas.validate_resume_payload(calls.required(kept), payload)
-        decided: dict[str, Any] = {"call_decisions": {"s": calls.decided(kept, payload)}}
+        decided: dict[str, Any] = {"calls": calls.decided(kept, payload)}
     else:
         shown = found.required_inputs["properties"][REPLY]["properties"]
         choices = [data.draw(st.sampled_from(part["properties"]["decision"]["enum"])) for part in shown.values()]
@@ -98,7 +101,7 @@ def test_one_call_is_answered_with_one_decision():
     assert (call.tool, call.editable) == ("drop", [""])
     assert not asked(value).calls[0].editable
     decided = calls.decided(questions.calls_of(asked(value, schema)), None)
-    assert answered(value, APPROVE, schema, call_decisions={"s": decided}) == {"type": "approve"}
+    assert answered(value, APPROVE, schema, calls=decided) == {"type": "approve"}
 
 
 def test_words_answer_the_one_call_that_takes_them():
@@ -116,7 +119,7 @@ def test_what_was_decided_on_other_arguments_decides_nothing():
     decided = calls.decided(questions.calls_of(asked(value)), None)
     value["action_request"]["args"] = {"sum": 1000}
     with pytest.raises(StepFailed):
-        answered(value, APPROVE, call_decisions={"s": decided})
+        answered(value, APPROVE, calls=decided)
 
 
 def test_a_value_cannot_leave_its_block_of_code():
