@@ -15,7 +15,7 @@ from hitl.models import Decision, Ledger
 from runs import services as runs
 from runs.models import Pause, Run, WorkOrder
 from tests.anything import order_that as order_that
-from tests.conftest import drive, fresh, head_of, pause_of
+from tests.conftest import drive, fresh, pause_of
 from tests.wholeness import answer, broken
 from tests.wholeness import finished as finished
 
