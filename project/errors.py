@@ -111,8 +111,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
     status = STATUS.get(type(error))
     if status is not None:
         return problem(status, str(getattr(error, "code", "error")), str(error), **_extra(error))
-    if (said := trouble.said(error, changing=context["request"].method not in SAFE_METHODS)) is not None:
-        logger.warning("%s: %s", context["request"].path, error)
+    request = context.get("request")  # a socket's message comes with none, and may change something
+    if (said := trouble.said(error, changing=request is None or request.method not in SAFE_METHODS)) is not None:
+        logger.warning("%s: %s", request.path if request is not None else "a socket", error)
         away = problem(said.status, said.code, said.words)
         away.headers["Retry-After"] = str(said.after)
         return away
