@@ -20,7 +20,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from checkpoints import ids, store
+from checkpoints import ids, store, unseen
 from checkpoints.admin_lists import AgeField, FarChangeList, KeysetChangeList, NodeField, SizeField, StatusField
 from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, Event, Thread
@@ -37,11 +37,21 @@ ENDING = {"cancel_order", "revoke", "erase"}
 
 
 def text(value: str) -> SafeString:
-    """Any text, escaped and in its own line breaks; also one that UTF-8 cannot hold."""
+    """Any text, escaped and in its own line breaks, with what a screen does not show made visible."""
     if len(value) > LONGEST:
         value = f"{value[: LONGEST // 2]}\n...[truncated]...\n{value[-LONGEST // 2 :]}"
-    whole = value.encode("utf-8", "backslashreplace").decode()
-    return format_html('<pre class="text-xs" style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', whole)
+    return format_html('<pre class="text-xs" style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', unseen.plain(value))
+
+
+def text_column(field: str, *, lines: bool = True) -> Callable[[Any, Any], SafeString | str]:
+    """A column of an admin page that shows a field which people write, with what a screen does not show made visible."""
+
+    @display(description=field.replace("_", " "))
+    def column(_: Any, obj: Any) -> SafeString | str:
+        value = getattr(obj, field)
+        return "-" if not value else text(value) if lines else unseen.plain(value)
+
+    return column
 
 
 def as_json(read: Callable[[], Any]) -> SafeString:
@@ -171,9 +181,10 @@ class ThreadAdmin(ReadOnlyAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"thr": "pk", "wo": "work_order", "run": "runs", "ckpt": "checkpoints"}
     search_fields = ("title", "owner__username")
     search_help_text = "A thr_, wo_, run_ or ckpt_ id, or words of the title or owner"
-    list_display = ("shown", "title", "owner", "team", "last_seq", "created_at", "imported_at")
+    list_display = ("shown", "its_title", "owner", "team", "last_seq", "created_at", "imported_at")
     list_select_related = ("owner", "team")
-    fields = ("shown", "title", "owner", "team", "head_link", "last_seq", "lists", "created_at", "imported_at")
+    fields = ("shown", "its_title", "owner", "team", "head_link", "last_seq", "lists", "created_at", "imported_at")
+    its_title = text_column("title", lines=False)
 
     @display(description="head")
     def head_link(self, thread: Thread) -> SafeString | str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from checkpoints import codec, store
+from checkpoints import codec, store, unseen
 from checkpoints.models import Checkpoint
 
 MOST = 300
@@ -198,7 +198,7 @@ class _Walk:
         """The unified diff of two texts, where they have lines; cut where it gets long."""
         if not isinstance(old, str) or not isinstance(new, str) or "\n" not in old + new or self.room <= 0:
             return ()
-        before, after = old.splitlines(), new.splitlines()
+        before, after = unseen.lines_of(old), unseen.lines_of(new)
         if max(len(before), len(after)) > LINES:
             return ()
         lines: list[str] = []

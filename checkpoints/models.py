@@ -16,7 +16,7 @@ from django.db import connection, models
 from django.db.models import Q
 from django.utils import timezone
 
-from checkpoints import codec, ids
+from checkpoints import codec, ids, unseen
 from checkpoints.fields import SealedBinaryField, SealedField
 
 if TYPE_CHECKING:  # generic in the stubs only
@@ -164,7 +164,7 @@ class Thread(ids.Shown, models.Model):
         ]
 
     def __str__(self) -> str:
-        return self.title or self.shown_id
+        return unseen.plain(self.title) or self.shown_id
 
 
 class CheckpointStatus(models.TextChoices):

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from django.utils.html import escape, format_html
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+
+from checkpoints import unseen
 
 NODES = 2_000
 """Lines of a page."""
@@ -50,7 +52,7 @@ def show(state: Mapping[str, Any], *, find: str = "", at: str = "", start: int =
         hits.look(root, at)
     drawing = _Drawing(words=words, hits=hits, find=find)
     html = drawing.container(root, at, start=start) if isinstance(root, dict | list) else f"<ul>{drawing.leaf('', root)}</ul>"
-    return Shown(html=mark_safe(html), hits=hits.count)  # noqa: S308  # every text in it went through `escape`
+    return Shown(html=mark_safe(html), hits=hits.count)  # noqa: S308  # every text in it went through `unseen.html`
 
 
 def _at(state: Any, pointer: str) -> Any:
@@ -141,18 +143,17 @@ class _Drawing:
         return format_html('<li class="rest"><a href="?{}#state">{} more</a></li>', query, count)
 
     def _marked(self, text: str) -> str:
-        """Escaped, with what was looked for marked."""
-        text = text.encode("utf-8", "backslashreplace").decode()
+        """Escaped, with what a screen does not show made visible, and what was looked for marked."""
         low = text.lower()
         if not self.words or len(low) != len(text):  # some letters have a longer small form: then nothing is marked
-            return str(escape(text))
+            return str(unseen.html(text))
         parts: list[str] = []
         begin = 0
         while (place := low.find(self.words, begin)) >= 0 and len(parts) < 2 * HITS:
             end = place + len(self.words)
-            parts += [escape(text[begin:place]), f"<mark>{escape(text[place:end])}</mark>"]
+            parts += [unseen.html(text[begin:place]), f"<mark>{unseen.html(text[place:end])}</mark>"]
             begin = end
-        return "".join([*parts, escape(text[begin:])])
+        return "".join([*parts, unseen.html(text[begin:])])
 
 
 def _children(value: Any) -> Iterator[tuple[str | int, Any]]:

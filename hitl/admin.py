@@ -24,7 +24,7 @@ from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from checkpoints.admin import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row
+from checkpoints.admin import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row, text_column
 from checkpoints.store import CheckpointDamaged
 from hitl import admin_erasure as admin_erasure  # registers
 from hitl import admin_forensics as admin_forensics
@@ -168,12 +168,12 @@ class DecisionAdmin(ReadOnlyAdmin):
     search_fields = ("decided_by__username",)
     search_help_text = "A dec_, pse_, run_ or thr_ id, or who decided"
     heavy = ("feedback", "edited_content")
-    sealed: ClassVar[dict[str, str]] = {"feedback": "feedback", "edited_content": "edited_content", "external": "external"}
+    sealed: ClassVar[dict[str, str]] = {"words": "feedback", "edited": "edited_content", "external": "external"}
     list_display = ("shown", "action_label", "pause_link", "revision", "decided_by", "external", "via", "ledger_place", "decided_at")
     list_filter = ("via",)
     list_select_related = ("decided_by",)
     fields = (
-        "shown", "pause_link", "action", "feedback", "edited_content", "decided_by", "external", "on_behalf_of", "votes",
+        "shown", "pause_link", "action", "words", "edited", "decided_by", "external", "on_behalf_of", "votes",
         "decided_at", "via", "revision", "content_digest", "ledger_place",
         "previous", "digest", "digest_check", "evidence", "goes_on_at", "undoes", "receipt",
     )  # fmt: skip
@@ -185,6 +185,9 @@ class DecisionAdmin(ReadOnlyAdmin):
     @display(description="pause")
     def pause_link(self, decision: Decision) -> SafeString | str:
         return row("runs_pause", "pse", decision.pause_id)
+
+    words = text_column("feedback")
+    edited = text_column("edited_content")
 
     @display(description="place in the ledger")
     def ledger_place(self, decision: Decision) -> str:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from checkpoints.admin import ReadOnlyAdmin, row
+from checkpoints.admin import ReadOnlyAdmin, row, text_column
 from hitl.models import Delegation, Vote
 
 
@@ -21,13 +21,15 @@ class VoteAdmin(ReadOnlyAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"vote": "pk", "pse": "pause"}
     search_help_text = "A vote_ or pse_ id"
     heavy = ("feedback", "edited_content")
-    sealed: ClassVar[dict[str, str]] = {"feedback": "feedback", "edited_content": "edited_content", "external": "external"}
+    sealed: ClassVar[dict[str, str]] = {"words": "feedback", "edited": "edited_content", "external": "external"}
     list_display = ("shown", "action", "pause_link", "voter", "external", "seat", "via", "voted_at")
     list_select_related = ("voter", "seat")
     fields = (
-        "shown", "pause_link", "action", "feedback", "edited_content", "voter", "external", "seat", "voted_at", "via",
+        "shown", "pause_link", "action", "words", "edited", "voter", "external", "seat", "voted_at", "via",
         "content_digest", "digest", "digest_check",
     )  # fmt: skip
+    words = text_column("feedback")
+    edited = text_column("edited_content")
 
     @display(description="pause")
     def pause_link(self, vote: Vote) -> SafeString | str:

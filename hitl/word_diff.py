@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
 from itertools import zip_longest
 
+from checkpoints import unseen
 from runs import limits
 
 AROUND = 2
@@ -93,8 +94,8 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def compare(before: str, after: str, *, work: Work | None = None) -> list[Line]:
-    """The lines of both texts, side by side; empty where they are the same."""
-    old, new = before.splitlines(), after.splitlines()
+    """The lines of both texts, side by side; empty where they are the same. A line ends at `\\n` and nowhere else."""
+    old, new = unseen.lines_of(before), unseen.lines_of(after)
     if old == new:
         return []
     work = work or Work(limits.DIFF_WORK)

@@ -18,7 +18,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from checkpoints import store
-from checkpoints.admin import UNREADABLE, ConfirmedAdmin, IdSearch, ReadOnlyAdmin, as_json, link, row, text
+from checkpoints.admin import UNREADABLE, ConfirmedAdmin, IdSearch, ReadOnlyAdmin, as_json, link, row, text, text_column
 from checkpoints.models import Blob
 from runs import admin_credentials as admin_credentials  # registers its page
 from runs import definitions, repositories
@@ -208,11 +208,12 @@ class WorkOrderRows(ConfirmedAdmin):
     search_help_text = "A wo_, thr_, run_, pse_ or repo_ id, or words of the title or its maker"
     heavy = ("request", "input", "check_command", "delivery")
     sealed: ClassVar[dict[str, str]] = {"request": "request", "input_json": "input"}
-    list_display = ("shown", "title", "status_label", "template", "created_by", "created_at")
+    its_title = text_column("title", lines=False)
+    list_display = ("shown", "its_title", "status_label", "template", "created_by", "created_at")
     list_filter = (("latest_run__status", admin.ChoicesFieldListFilter),)
     list_select_related = ("latest_run", "template", "created_by")
     fields = (
-        "shown", "title", "status", "phase_words", "template", "definition_link", "thread_link", "latest_run_link", "runs_link",
+        "shown", "its_title", "status", "phase_words", "template", "definition_link", "thread_link", "latest_run_link", "runs_link",
         "page_link", "request", "input_json", "repository", "repository_url", "pull_request_link", "check_command_json", "delivery_json",
         "author", "created_by", "created_at",
     )  # fmt: skip
@@ -341,15 +342,26 @@ class PauseRows(ConfirmedAdmin):
     search_help_text = "A pse_, run_, thr_, wo_ or ckpt_ id"
     heavy = ("content", "facts", "effects", "ways", "labels", "calls")
     sealed: ClassVar[dict[str, str]] = {
-        "question": "question", "content_text": "content", "facts_json": "facts", "effects_json": "effects", "patch_text": "",
+        "question_text": "question", "content_text": "content", "facts_json": "facts", "effects_json": "effects", "patch_text": "",
         "calls_json": "calls",
     }  # fmt: skip
-    list_display = ("shown", "question", "order_link", "status_label", "kind", "step", "revision", "opened_at", "deadline_at", "closed_at")
+    list_display = (
+        "shown",
+        "question_text",
+        "order_link",
+        "status_label",
+        "kind",
+        "step",
+        "revision",
+        "opened_at",
+        "deadline_at",
+        "closed_at",
+    )
     list_filter = ("status", "kind")
     list_select_related = ("run__thread",)
     fields = (
-        "shown", "question", "status", "kind", "revision", "max_revisions", "order_link", "run_link", "checkpoint_link", "step", "phase",
-        "content_text", "facts_json", "effects_json", "calls_json", "ways_json", "labels_json", "patch_text", "content_digest",
+        "shown", "question_text", "status", "kind", "revision", "max_revisions", "order_link", "run_link", "checkpoint_link", "step",
+        "phase", "content_text", "facts_json", "effects_json", "calls_json", "ways_json", "labels_json", "patch_text", "content_digest",
         "decision_link", "opened_at", "deadline_at", "extendable_until", "next_at", "reminded", "stage", "closed_at",
     )  # fmt: skip
 
@@ -402,6 +414,6 @@ class PauseRows(ConfirmedAdmin):
         if not pause.patch_digest:
             return "-"
         try:
-            return text(store.get_blob(pause.patch_digest).decode("utf-8", "replace"))
+            return text(store.get_blob(pause.patch_digest).decode("utf-8", "surrogateescape"))
         except (store.CheckpointDamaged, Blob.DoesNotExist, zlib.error) as error:
             return f"Damaged: {error}"

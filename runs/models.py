@@ -17,7 +17,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
-from checkpoints import ids, sealing
+from checkpoints import ids, sealing, unseen
 from checkpoints.fields import SealedTextField
 from checkpoints.models import Checkpoint, JsonTextField, SealedJsonField, Thread
 from runs import states
@@ -93,7 +93,7 @@ class WorkOrder(ids.Shown, models.Model):
         indexes = [models.Index(fields=["created_by", "-id"], name="work_order_by_creator")]
 
     def __str__(self) -> str:
-        return self.title
+        return unseen.plain(self.title)
 
     @property
     def branch(self) -> str:
@@ -448,7 +448,9 @@ class Pause(ids.Shown, models.Model):
         ]
 
     def __str__(self) -> str:
-        return self.shown_id if sealing.in_use() else str(self.question)  # what is encrypted at rest is in no heading and no log line
+        return (
+            self.shown_id if sealing.in_use() else unseen.plain(self.question)
+        )  # what is encrypted at rest is in no heading and no log line
 
     @property
     def overdue(self) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.urls import reverse
 from django.utils import timezone
 
-from checkpoints import sealing
+from checkpoints import sealing, unseen
 from checkpoints.fields import demand
-from hitl import outside, policy, waitgate
+from hitl import markdown, outside, policy, waitgate
 from hitl.models import Decision
 from hitl.outbound import links
 from hitl.outbound_models import ASKING, Channel, Delivery, Occasion
@@ -50,6 +51,11 @@ class Message:
     link_answers: bool
     """Whether the link's page takes the answer without a login."""
 
+    @property
+    def left_out(self) -> Sequence[str]:
+        """What is in the content and not in its rendering."""
+        return markdown.read(self.content).notes
+
 
 def of(delivery: Delivery) -> Message:
     """What a message says; makes the link that it carries."""
@@ -69,7 +75,7 @@ def of(delivery: Delivery) -> Message:
     title = "" if hidden else title_of(pause)
     url = links.url_of(delivery) if own(delivery) and asking else links.absolute(place_of(pause))
     return Message(
-        subject=" ".join(f"{EARLIER[Occasion(delivery.occasion)]}{question}{' · ' if title else ''}{title}".split())[:200],
+        subject=unseen.plain(" ".join(f"{EARLIER[Occasion(delivery.occasion)]}{question}{' · ' if title else ''}{title}".split()))[:200],
         question=question,
         about=f"{title} ({pause.run.definition})" if title else str(pause.run.definition),
         outcome=_what_was_wrong(delivery, pause) if asking else outcome_of(pause),
@@ -87,7 +93,7 @@ def _to_outside(pause: Pause, delivery: Delivery) -> Message:
     shown = outside.shown(pause)
     question = "A question waits for you" if hidden else str(demand(shown.question))
     return Message(
-        subject=" ".join(f"{EARLIER[Occasion(delivery.occasion)]}{question}".split())[:200],
+        subject=unseen.plain(" ".join(f"{EARLIER[Occasion(delivery.occasion)]}{question}".split()))[:200],
         question=question,
         about="",
         outcome=_what_was_wrong(delivery, pause) if asking else "This was settled meanwhile: there is nothing left for you to do.",
@@ -120,7 +126,7 @@ def text_of(message: Message) -> str:
     lines = [message.about, message.outcome]
     if message.due:
         lines.append(f"Due {timezone.localtime(message.due):%d %b %Y, %H:%M}.")
-    return "\n".join([line for line in lines if line] + [message.url])
+    return "\n".join([unseen.plain(line) for line in lines if line] + [message.url])
 
 
 def payload_of(delivery: Delivery) -> dict[str, Any]:

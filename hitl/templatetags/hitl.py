@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from checkpoints import forensics, ids
+from checkpoints import forensics, ids, unseen
 from checkpoints.lineage import Branch
 from checkpoints.log import IMPORTED_AT
 from checkpoints.models import CheckpointStatus, Event
@@ -124,9 +124,28 @@ def outline(branch: Branch) -> list[forensics.Item]:
 
 
 @register.filter
-def visible(text: str) -> str:
-    """Any text, also one that UTF-8 cannot hold."""
-    return text.encode("utf-8", "backslashreplace").decode()
+def visible(text: object) -> SafeString:
+    """Any text, escaped, with what a screen does not show made visible."""
+    return unseen.html(text)
+
+
+@register.filter
+def visible_text(text: object) -> str:
+    """The same for attributes, titles and mails: without markup."""
+    return unseen.plain(text)
+
+
+@register.filter
+def hides(text: object) -> bool:
+    """Whether a text holds characters that a screen does not show."""
+    return bool(unseen.found(str(text)))
+
+
+@register.inclusion_tag("hitl/_as_written.html")
+def as_written(text: str, brief: bool = False) -> dict[str, Any]:
+    """What the rendering of a Markdown text leaves out, and the text as it is; `brief`: nothing where it leaves nothing out."""
+    notes = md.read(text).notes
+    return {"text": text, "notes": notes, "shown": bool(notes) or not brief}
 
 
 @register.filter
@@ -136,15 +155,15 @@ def diff_kind(line: str) -> str:
 
 
 @register.filter
-def event_words(event: Event) -> str:
+def event_words(event: Event) -> SafeString:
     """What an event says, on one line. One that was imported says it of another server, and never as a fact of this one."""
     data = event.data if isinstance(event.data, dict) else {}
     named = data.get("message") or data.get("error") or data.get("prompt") or data.get("decision") or data.get("step") or ""
-    words = visible(str(named))[:300]
+    words = str(named)[:300]
     if not is_imported(event):
-        return words
-    by = f", said to be by {visible(str(data['by']))[:100]}" if "by" in data else ""
-    return f"“{event.get_kind_display()}” on another server, not checked here" + (f": {words}" if words else "") + by
+        return visible(words)
+    by = f", said to be by {str(data['by'])[:100]}" if "by" in data else ""
+    return visible(f"“{event.get_kind_display()}” on another server, not checked here" + (f": {words}" if words else "") + by)
 
 
 @register.filter

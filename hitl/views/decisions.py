@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from hitl import patches, receipts, services, undoing
+from hitl import receipts, services, undoing
 from hitl.models import Via, Vote
 from hitl.views import family
 from hitl.views.common import home_of, person
@@ -26,10 +26,7 @@ def receipt(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
     except services.NotFound as error:
         raise Http404(str(error)) from error
     pause = found.decision.pause
-    files: list[patches.FileDiff] = []
-    hidden, damage = 0, ""
-    if pause is not None and pause.patch_digest:
-        files, hidden, damage = family.patch_of(pause)
+    patch, damage = family.patch_of(pause) if pause is not None else (None, "")
     context = {
         "receipt": found,
         "decision": found.decision,
@@ -39,8 +36,7 @@ def receipt(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
         "undone": getattr(found.decision, "undone_by", None),
         "labels": pause.labels if pause else {},
         "home": home_of(pause.run) if pause else "",
-        "files": files,
-        "hidden_lines": hidden,
+        "patch": patch,
         "damage": damage,
         "data": json.dumps(found.decision.payload, indent=2, ensure_ascii=False),
         "asked_at": dt.datetime.fromisoformat(found.document["opened_at"]) if found.document else None,

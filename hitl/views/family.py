@@ -163,7 +163,7 @@ def card_of(
     pause, gone = choose(pauses, wanted)
     if pause is None:
         return {"pause": None, "form": DecisionForm(), "problem": problem or gone, "others": []}
-    files, hidden, damage = patch_of(pause)
+    patch, damage = patch_of(pause)
     same = answered is None or answered.run_id == pause.run_id
     standing = cards.of(pause, by)
     return {
@@ -173,8 +173,7 @@ def card_of(
         **_changes(pause),
         "inputs": (inputs if same and pause == answered else None) or form_of(pause, known=standing.known),
         "problem": problem or damage or gone,
-        "files": files,
-        "hidden_lines": hidden,
+        "patch": patch,
         "ways": _ways(pause),
         "leads": _leads(pause),
         "ends": _ends(pause.run),
@@ -202,14 +201,14 @@ def whose(run: Run) -> str:
     return " / ".join(reversed(names))
 
 
-def patch_of(pause: Pause) -> tuple[list[patches.FileDiff], int, str]:
-    """The patch by file, its lines that are left out, and what is wrong where it cannot be read."""
+def patch_of(pause: Pause) -> tuple[patches.Reading | None, str]:
+    """The patch as the page shows it, and what is wrong where it cannot be read; None where there is none."""
     if not pause.patch_digest:
-        return [], 0, ""
+        return None, ""
     try:
-        return *patches.parse(store.get_blob(pause.patch_digest).decode("utf-8", "replace")), ""
+        return patches.parse(store.get_blob(pause.patch_digest).decode("utf-8", "surrogateescape")), ""
     except (store.CheckpointDamaged, Blob.DoesNotExist) as error:
-        return [], 0, f"The patch cannot be shown: {error}. Do not approve what you cannot see."
+        return None, f"The patch cannot be shown: {error}. Do not approve what you cannot see."
 
 
 def _leads(pause: Pause) -> dict[str, str]:

@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from checkpoints import store
+from checkpoints import store, unseen
 from checkpoints.models import Blob
 from hitl import claims, policy, postponing, revisions, services, sight, voting, word_diff
 from hitl.calls_form import CallsForm, form_of
@@ -190,7 +190,7 @@ def pause_changes(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
 @require_safe
 @login_required
 def pause_patch(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
-    """The whole patch under review, as text."""
+    """The whole patch under review, as text, with what a screen does not show made visible; `?exact` gives its very bytes to keep."""
     pause = _find(pause_id, request)
     if not pause.patch_digest:
         raise Http404("There is no such patch.")
@@ -198,10 +198,17 @@ def pause_patch(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         content = store.get_blob(pause.patch_digest)
     except (store.CheckpointDamaged, Blob.DoesNotExist) as error:
         raise Http404(f"The patch cannot be shown: {error}.") from error
-    response = HttpResponse(content, content_type="text/plain; charset=utf-8")
+    exact = "exact" in request.GET
+    shown = content if exact else _visible_lines(content.decode("utf-8", "surrogateescape"))
+    response = HttpResponse(shown, content_type="text/plain; charset=utf-8")
     response["X-Content-Type-Options"] = "nosniff"
-    response["Content-Disposition"] = f'inline; filename="{pause.shown_id}.patch"'
+    response["Content-Disposition"] = f'{"attachment" if exact else "inline"}; filename="{pause.shown_id}.patch"'
     return response
+
+
+def _visible_lines(text: str) -> str:
+    """Line by line, so that a carriage return at the end of one is seen too."""
+    return "\n".join(unseen.plain(line) for line in text.split("\n"))
 
 
 def _find(pause_id: uuid.UUID, request: HttpRequest) -> Pause:

@@ -191,7 +191,7 @@ def _shown_patch(arguments: Mapping[str, Any]) -> str:
     changes = [
         line
         for edit in arguments["edits"]
-        for line in difflib.unified_diff(edit["old"].splitlines(), edit["new"].splitlines(), lineterm="", n=10_000)
+        for line in difflib.unified_diff(edit["old"].split("\n"), edit["new"].split("\n"), lineterm="", n=10_000)
         if not line.startswith(("---", "+++"))
     ]
     return f"Parts of the file:\n\n{quoted(arguments['path'])}\n\n{quoted(chr(10).join(changes), language='diff')}"

@@ -103,11 +103,11 @@ def _git_dirs(path: str) -> list[str]:
     }
     arguments = ["git", "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir", "--git-path", "objects"]
     answer = subprocess.run(arguments, cwd=path, env=environment, capture_output=True, stdin=subprocess.DEVNULL, timeout=30, check=False)
-    found = os.fsdecode(answer.stdout).splitlines()
+    found = os.fsdecode(answer.stdout).split("\n")[:-1]
     if answer.returncode or len(found) != 3:
         return []
     alternates = Path(found[2], "info", "alternates")
-    others = os.fsdecode(alternates.read_bytes()).splitlines() if alternates.is_file() else []
+    others = os.fsdecode(alternates.read_bytes()).split("\n") if alternates.is_file() else []
     return found + [os.path.join(found[2], line) for line in others if line and not line.startswith("#")]
 
 

@@ -101,7 +101,7 @@ def _proposal(context: Context, delivery: Delivery) -> Proposal:
 
 def _body(context: Context) -> str:
     order, workspace = context.order, context.workspace
-    listed = workspace.git("log", "--format=%h %s", f"--max-count={LISTED + 1}", f"{workspace.base()}..HEAD").splitlines()
+    listed = workspace.git("log", "--format=%h %s", f"--max-count={LISTED + 1}", f"{workspace.base()}..HEAD").split("\n")[:-1]
     lines = [f"- `{_plain(line)}`" for line in listed[:LISTED]] + (["- …"] if len(listed) > LISTED else [])
     decisions = dict.fromkeys(approval.decision_id for approval in context.approvals.values())
     footer = [f"Work order [{order.id}]({order.page})" if order.page else f"Work order {order.id}"]

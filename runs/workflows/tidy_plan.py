@@ -170,4 +170,4 @@ def plain(text: str, longest: int) -> str:
 
 def quoted(text: str) -> str:
     """An indented block inside a list item; no fence that the text could close."""
-    return "\n\n" + "\n".join(f"      {plain(line, 300)}" for line in text.splitlines()) + "\n" if text else ""
+    return "\n\n" + "\n".join(f"      {plain(line, 300)}" for line in text.removesuffix("\n").split("\n")) + "\n" if text else ""

@@ -194,7 +194,7 @@ def run_check(context: Context) -> Ran:
 
 
 def last_lines(text: str, lines: int = 12) -> str:
-    said = [line for line in showable(text).splitlines() if line.strip()]
+    said = [line for line in showable(text).split("\n") if line.strip()]
     return "\n".join(said[-lines:])[-2000:]
 
 

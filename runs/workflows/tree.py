@@ -58,7 +58,7 @@ def since_base(context: Context, start: str, *, left_out: Sequence[str] = ()) ->
     """The branch's changes since its base; its commits since `start`."""
     workspace = context.workspace
     base = workspace.base()
-    made = showable(workspace.git("log", "--format=%s", "--reverse", f"{start}..HEAD")).splitlines()
+    made = showable(workspace.git("log", "--format=%s", "--reverse", f"{start}..HEAD")).split("\n")[:-1]
     numbers = read_numstat(workspace.git("diff", *PLAINLY, "--numstat", "-z", base, "HEAD"))
     patch = cut_patch(showable(workspace.git("diff", *PLAINLY, base, "HEAD")))
     return Changes(commits=made, numbers=numbers, patch=patch, left_out=left_out, branch=context.order.branch)

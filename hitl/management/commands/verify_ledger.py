@@ -52,4 +52,4 @@ class Command(BaseCommand):
             text = sys.stdin.read() if name == "-" else Path(name).read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise CommandError(f"{name} cannot be read: {error}") from error
-        return [line for line in text.splitlines() if line.strip()]
+        return [line for line in text.split("\n") if line.strip()]
