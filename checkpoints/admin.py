@@ -43,7 +43,7 @@ def text(value: str) -> SafeString:
     return format_html('<pre class="text-xs" style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', unseen.plain(value))
 
 
-def text_column(field: str, *, lines: bool = True) -> Callable[[Any, Any], SafeString | str]:
+def text_column(field: str, *, lines: bool = True) -> Any:
     """A column of an admin page that shows a field which people write, with what a screen does not show made visible."""
 
     @display(description=field.replace("_", " "))

@@ -116,8 +116,7 @@ def _chip(kind: str, characters: str) -> Chip:
     if 0xDC80 <= code <= 0xDCFF:
         return Chip(f"byte {code - 0xDC00:02X}{times}", f"Byte {code - 0xDC00:02X}{times}, which is no text")
     name = NAMES.get(code) or unicodedata.name(kind, "half a character" if 0xD800 <= code <= 0xDFFF else "CONTROL CHARACTER")
-    picture = chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else f"U+{code:04X}"
-    return Chip(f"{picture}{times}", f"U+{code:04X} {name}{times}")
+    return Chip(f"U+{code:04X}{times}", f"U+{code:04X} {name}{times}")  # no picture such as ␛: few fonts have those
 
 
 def _as_html(chip: Chip) -> SafeString:

@@ -9,9 +9,11 @@ class HitlConfig(AppConfig):
 
     def ready(self) -> None:
         from hitl import evidence, guards  # here: models are not there before
+        from hitl.outbound import log_lines
         from hitl.portable import imported_patches
         from runs import keeping
 
+        log_lines.install()
         keeping.ABOVE.extend((imported_patches, evidence.kept))
         pre_migrate.connect(guards.take_off, sender=self)
         post_migrate.connect(guards.install, sender=self)

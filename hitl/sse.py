@@ -113,6 +113,8 @@ async def _stream(scope: dict[str, Any], subject: Subject, seq: int, receive: Re
         (b"content-type", b"text/event-stream; charset=utf-8"),
         (b"cache-control", b"no-cache"),
         (b"x-accel-buffering", b"no"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"cross-origin-resource-policy", b"same-origin"),
         *_trace(subject),
     ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -23,10 +23,22 @@ from urllib.parse import urlsplit
 LONGEST_URL = 2_000
 RETRY_AFTER = 3600
 """Seconds: a receiver that asks for more is tried again after these."""
-METADATA = [ipaddress.ip_network("168.63.129.16/32")]
-"""Addresses of clouds' own services that count as public."""
-CARRIERS = [(ipaddress.ip_network("64:ff9b::/96"), 0), (ipaddress.ip_network("2002::/16"), 80)]
-"""IPv6 networks that carry an IPv4 address, and how many bits lie behind it."""
+REFUSED = [
+    ipaddress.ip_network(network)
+    for network in (
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
+        "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24",
+        "203.0.113.0/24", "224.0.0.0/3",
+        "168.63.129.16/32",  # a cloud's own service at an address that counts as public
+        "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
+    )
+]  # fmt: skip
+"""IANA's registries of special-purpose addresses, whole: Python's `is_global` knows them as they were when it was made, without
+192.0.0.192 (a cloud's metadata), 3fff::/20 or 64:ff9b:1::/48. Of IPv6 what lies within 2000::/3; nothing outside of it is reached."""
+UNICAST = ipaddress.ip_network("2000::/3")
+"""The only part of IPv6 that is given out for the public Internet."""
+TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
+"""Carries an IPv4 address: how names of IPv4 alone look in a network of IPv6 alone (NAT64)."""
 
 IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolver = Callable[[str, int], Sequence[str]]
@@ -195,18 +207,13 @@ class _Pinned(http.client.HTTPConnection):
 
 def _public(address: IP) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or (address.teredo or (None, None))[1] or _carried(address)
-        if inner is not None:
-            return _public(inner)
-    refused = address.is_multicast or address.is_reserved or address.is_unspecified or getattr(address, "is_site_local", False)
-    return address.is_global and not refused and not any(address in network for network in METADATA)
-
-
-def _carried(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    for network, behind in CARRIERS:
-        if address in network:
-            return ipaddress.IPv4Address(int(address) >> behind & 0xFFFFFFFF)
-    return None
+        carried = address.ipv4_mapped or (ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if address in TRANSLATED else None)
+        if carried is not None:
+            return _public(carried)
+        if address not in UNICAST:
+            return False
+    known = address.is_global and not address.is_multicast and not address.is_reserved  # what a newer Python may know besides
+    return known and not any(address in network for network in REFUSED if network.version == address.version)
 
 
 def _in_network(address: IP, allow: Sequence[str]) -> bool:

@@ -345,6 +345,7 @@ class PauseRows(ConfirmedAdmin):
         "question_text": "question", "content_text": "content", "facts_json": "facts", "effects_json": "effects", "patch_text": "",
         "calls_json": "calls",
     }  # fmt: skip
+    question_text = text_column("question", lines=False)
     list_display = (
         "shown",
         "question_text",

@@ -11,9 +11,12 @@ from runs.addresses import AddressRefused as AddressRefused
 from runs.addresses import Answer, Resolver, Target
 from runs.addresses import CannotReach as CannotReach
 from runs.addresses import look_up as look_up
+from runs.addresses import parse as parse
 
 ANSWER_BYTES = 2_000
 """What is read of an answer."""
+LIBRARY_BYTES = 200_000
+"""The same where a library reads the answer."""
 SETTING = "WAYSTATION_OUTBOUND_ALLOW"
 
 
@@ -30,6 +33,12 @@ def reachable(host: str, port: int, *, resolver: Resolver | None = None) -> tupl
 def check(url: str, *, resolver: Resolver | None = None) -> tuple[Target, str]:
     """What to connect to for a URL, and at which address; raises AddressRefused and CannotReach."""
     return addresses.check(url, allow=settings.WAYSTATION_OUTBOUND_ALLOW, resolver=resolver or look_up, setting=SETTING)
+
+
+def exchange(method: str, target: Target, address: str, headers: Mapping[str, str], *, body: bytes | None) -> Answer:
+    """One request to what `check` gave, in the time that a receiver has; raises CannotReach."""
+    seconds = settings.WAYSTATION_OUTBOUND_SECONDS
+    return addresses.exchange(method, target, address, headers, body=body, seconds=seconds, limit=LIBRARY_BYTES)
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, resolver: Resolver | None = None) -> Answer:

@@ -1,29 +1,69 @@
 """Chat and push services, through Apprise: an address says which service, and holds its token.
 
-A service whose host is the vendor's own is reached there and nowhere else. One that takes a host (a self-hosted chat) must be named by
-the operators, over TLS, and its host is looked up and checked before each message; Apprise then looks it up once more by itself.
+What counts is the request that is really made, not the parts that Apprise reads out of an address: each request of a message goes through
+`_send`, which compares its URL with the vendor's hosts, looks the name up once, checks it, and connects to that very address. A service
+whose host is the vendor's own is reached there and nowhere else. One that takes a host (a self-hosted chat) must be named by the
+operators, over TLS.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from hitl.outbound.addresses import AddressRefused, CannotReach, allowed_host, reachable
+from hitl.outbound import addresses
+from hitl.outbound.addresses import SETTING, AddressRefused, CannotReach, allowed_host, parse, reachable
 
 if TYPE_CHECKING:
     from apprise import AppriseAsset, NotifyBase
+    from requests import PreparedRequest, Response, Session
 
-VENDORS = {"workflow": ("*.logic.azure.com", "*.powerplatform.com"), "workflows": ("*.logic.azure.com", "*.powerplatform.com")}
-"""Services that take a host, but only of these names: Microsoft Teams."""
+MICROSOFT = ("*.logic.azure.com", "*.powerplatform.com")
+CISCO = ("webexapis.com", "api.ciscospark.com")
+VENDORS = {
+    "slack": ("hooks.slack.com", "slack.com"),
+    "workflow": MICROSOFT,
+    "workflows": MICROSOFT,
+    "discord": ("discord.com",),
+    "gchat": ("chat.googleapis.com",),
+    "tgram": ("api.telegram.org",),
+    "webex": CISCO,
+    "wxteams": CISCO,
+    "zulip": ("*.zulipchat.com",),
+    "pover": ("api.pushover.net",),
+    "pbul": ("api.pushbullet.com",),
+    "opsgenie": ("api.opsgenie.com", "api.eu.opsgenie.com"),
+    "pagerduty": ("events.pagerduty.com", "events.eu.pagerduty.com"),
+}
+"""Service → the hosts that its requests go to. Another one needs WAYSTATION_OUTBOUND_ALLOW, such as a Zulip of one's own."""
 LONGEST = 2_000
 
 logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its lines may hold parts of an address
+
+
+class _Looked(Exception):
+    """The first request that a service would make, which was not made."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.url = url
+
+
+@dataclass(frozen=True)
+class _Message:
+    scheme: str
+    only_look: bool
+
+
+_sending: ContextVar[_Message | None] = ContextVar("sending", default=None)
 
 
 @cache
@@ -43,6 +83,16 @@ def service_of(url: str) -> str:
 
 def check(url: str) -> NotifyBase:
     """The service behind an address; raises AddressRefused, and CannotReach where its host cannot be found."""
+    service = _service(url)
+    scheme = service_of(url)
+    if scheme in VENDORS:
+        _check_vendor(_first_request(url), scheme)
+    else:
+        _check_host(service)
+    return service
+
+
+def _service(url: str) -> NotifyBase:
     from apprise import Apprise, NotifyBase
 
     scheme = service_of(url)
@@ -58,16 +108,36 @@ def check(url: str) -> NotifyBase:
     service = Apprise.instantiate(url, asset=_asset(), suppress_exceptions=True)
     if not isinstance(service, NotifyBase):
         raise AddressRefused(f"This is no complete address for {scheme}.")
-    _check_host(service, scheme)
     return service
 
 
-def _check_host(service: NotifyBase, scheme: str) -> None:
+def _first_request(url: str) -> str:
+    """The URL of the first request of a message, which is not made; "" for a service that makes none."""
+    _guard()
+    token = _sending.set(_Message(service_of(url), only_look=True))
+    try:
+        _service(url).notify(body="…", title="…")  # of an instance of its own: it remembers what it sent
+    except _Looked as looked:
+        return looked.url
+    finally:
+        _sending.reset(token)
+    return ""
+
+
+def _check_vendor(url: str, scheme: str) -> None:
+    """Raise AddressRefused where a request goes elsewhere than to the service's vendor."""
+    if not url:
+        return
+    target = parse(url)
+    if allowed_host(target.host):
+        return
+    if target.scheme != "https" or target.port != 443 or not any(fnmatchcase(target.host, one) for one in VENDORS[scheme]):
+        raise AddressRefused(f"Messages to {scheme} go to {', '.join(VENDORS[scheme])}. Operators may allow another host ({SETTING}).")
+
+
+def _check_host(service: NotifyBase) -> None:
     host = str(getattr(service, "host", "") or "").lower()
-    if scheme in VENDORS:
-        if not any(fnmatchcase(host, pattern) for pattern in VENDORS[scheme]):
-            raise AddressRefused(f"The host of {scheme} is one of {', '.join(VENDORS[scheme])}.")
-    elif {"host", "hostname"} & set(service.template_tokens):
+    if {"host", "hostname"} & set(service.template_tokens):
         if not service.secure and not allowed_host(host):
             raise AddressRefused("Use the service's address over TLS, such as mmosts://… or matrixs://….")
         reachable(host, int(service.port or 443))
@@ -78,5 +148,50 @@ def send(url: str, *, title: str, text: str) -> None:
     from apprise import NotifyFormat
 
     service = check(url)
-    if not service.notify(body=text, title=title, body_format=NotifyFormat.TEXT):
+    _guard()
+    token = _sending.set(_Message(service_of(url), only_look=False))
+    try:
+        taken = service.notify(body=text, title=title, body_format=NotifyFormat.TEXT)
+    finally:
+        _sending.reset(token)
+    if not taken:
         raise CannotReach(f"{service_of(url)} did not take the message.")
+
+
+@cache
+def _guard() -> None:
+    """Have requests that are made while a message is sent go through `_send`; all others go as before."""
+    from requests import Session
+
+    plainly = Session.send
+
+    def guarded(session: Session, request: PreparedRequest, **options: Any) -> Response:
+        message = _sending.get()
+        return plainly(session, request, **options) if message is None else _send(request, message)
+
+    Session.send = guarded  # type: ignore[method-assign, assignment]
+
+
+def _send(request: PreparedRequest, message: _Message) -> Response:
+    """Make a request of a service, or only tell where it would go. Nothing but what was checked is connected to, and nothing follows."""
+    import requests
+
+    url = str(request.url)
+    if message.only_look:
+        raise _Looked(url)
+    if message.scheme in VENDORS:
+        _check_vendor(url, message.scheme)
+    try:
+        target, address = addresses.check(url)
+        body = request.body.encode() if isinstance(request.body, str) else request.body
+        if not (body is None or isinstance(body, bytes)):
+            raise AddressRefused(f"{message.scheme} would send a file, which messages have none of.")
+        headers: Sequence[tuple[str, Any]] = [*request.headers.items(), ("Accept-Encoding", "identity")]
+        answer = addresses.exchange(str(request.method), target, address, dict(headers), body=body)
+    except CannotReach as error:
+        raise requests.ConnectionError(str(error)) from error
+    response = requests.Response()
+    response.status_code, response.url, response.request = answer.status, url, request
+    response._content = answer.body
+    response.headers.update(answer.headers)
+    return response

@@ -70,7 +70,7 @@ def test_a_text_of_several_lines_is_told_as_a_unified_diff():
     [change] = compare({"draft": "one\ntwo\nthree\n"}, {"draft": "one\n2\nthree\n"}).changes
     assert list(change.lines) == ["@@ -1,3 +1,3 @@", " one", "-two", "+2", " three"]
     [change] = compare({"draft": "one\n"}, {"draft": "one\r\n"}).changes
-    assert list(change.lines) == [" (only line ends differ)"]
+    assert list(change.lines) == ["@@ -1 +1 @@", "-one", "+one\r"]
 
 
 def test_a_large_value_is_told_by_its_digest():

@@ -6,11 +6,12 @@ import contextlib
 import socket
 import threading
 import time
+from fnmatch import fnmatchcase
 
 import pytest
 
 from hitl.outbound import addresses, chat
-from hitl.outbound.addresses import AddressRefused, CannotReach
+from hitl.outbound.addresses import AddressRefused, Answer, CannotReach
 
 PUBLIC = "93.184.216.34"
 
@@ -45,12 +46,21 @@ def test_what_is_no_plain_https_address_is_refused(url):
         "255.255.255.255", "240.0.0.1", "192.0.2.1", "198.18.0.1", "168.63.129.16", "::1", "::", "fe80::1", "fc00::1", "fd00:ec2::254",
         "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a00:1::1",
         "fec0::1", "2001:db8::1",
+        "192.0.0.192", "192.0.0.8", "192.0.0.170", "192.88.99.1", "192.31.196.1", "192.52.193.1", "192.175.48.1", "198.51.100.7",
+        "203.0.113.7",
+        "::ffff:192.0.0.192", "64:ff9b::c000:c0", "64:ff9b:1::7f00:1", "2001::1", "2001:2::1", "2001:20::1", "2002:5db8:d822::1", "3fff::1",
+        "5f00::1", "100::1", "::7f00:1", "::ffff:0:7f00:1", "4000::1", "2620:4f:8000::1", "2001:0:7f00:1::80ff:fffe",
     ],
 )  # fmt: skip
 def test_a_name_that_leads_inside_is_refused(address):
     for found in ([address], [PUBLIC, address]):
         with pytest.raises(AddressRefused, match="not reached from here"):
             addresses.check("https://hooks.example.org/x", resolver=to(*found))
+
+
+@pytest.mark.parametrize("address", [PUBLIC, "1.1.1.1", "2606:4700::1111", "64:ff9b::5db8:d822", "::ffff:93.184.216.34"])
+def test_what_is_public_is_reached_also_behind_a_translator(address):
+    assert addresses.check("https://hooks.example.org/x", resolver=to(address))[1] == address
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "127.1", "127.0.1", "0", "1.2.3.4.5"])
@@ -227,3 +237,89 @@ def test_a_self_hosted_chat_is_for_operators_to_allow(settings, monkeypatch):
         chat.check(url.replace("mmosts", "mmost"))
     monkeypatch.setattr(addresses, "look_up", to(PUBLIC))
     assert chat.check(url).service_name == "Mattermost"
+
+
+ADDRESSES = {
+    "slack": "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/",
+    "workflows": "workflows://prod-1.logic.azure.com:443/643e69f83c8944/signature-abcdefghijklmnopqrstuvwxyz/",
+    "discord": "discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js",
+    "gchat": "gchat://workspace/key/token",
+    "tgram": f"tgram://123456789:{'a' * 32}/12315544/",
+    "wxteams": f"wxteams://{'a' * 80}",
+    "webex": f"webex://{'a' * 80}",
+    "zulip": f"zulip://botname@apprise/{'a' * 32}/stream",
+    "pover": f"pover://{'u' * 30}@{'a' * 30}",
+    "pbul": f"pbul://{'a' * 32}",
+    "opsgenie": f"opsgenie://{'a' * 36}",
+    "pagerduty": f"pagerduty://{'a' * 32}@{'b' * 24}",
+}
+
+
+@pytest.fixture
+def exchanges(monkeypatch):
+    """What would have been sent where, and from which answer of the resolver."""
+    made: list[tuple[str, str, str]] = []
+
+    def exchange(method, target, address, headers, *, body):
+        made.append((target.scheme, f"{target.host}:{target.port}", address))
+        return Answer(200, b'{"ok": true, "result": {"id": 1}}', False, {"content-type": "application/json"})
+
+    monkeypatch.setattr(addresses, "exchange", exchange)
+    monkeypatch.setattr(addresses, "look_up", to(PUBLIC))
+    return made
+
+
+@pytest.mark.parametrize("service", ADDRESSES)
+def test_each_service_is_reached_at_its_vendor_and_at_the_checked_address(service, exchanges):
+    """Apprise looked names up once more by itself, and followed what its own reading of an address gave."""
+    chat.check(ADDRESSES[service])
+    assert exchanges == []
+    with contextlib.suppress(CannotReach):  # what the vendor would have to answer is not known of each
+        chat.send(ADDRESSES[service], title="A question", text="Ship it?")
+    for scheme, place, address in exchanges:
+        assert (scheme, place.endswith(":443"), address) == ("https", True, PUBLIC)
+        assert any(fnmatchcase(place[:-4], vendor) for vendor in chat.VENDORS[service]), place
+
+
+def test_every_service_that_is_allowed_by_default_has_its_vendor(settings):
+    assert set(settings.WAYSTATION_CHAT_SERVICES) <= set(chat.VENDORS)
+
+
+@pytest.mark.parametrize(
+    "organisation",
+    [
+        "127.0.0.1",
+        "127.0.0.1%3A8000%2Fa%3F",
+        "evil.example",
+        "evil.example%3A81%2Fpath%23",
+        "x.zulipchat.com.evil.example",
+        "x.zulipchat.com%2F",
+    ],
+)
+def test_a_zulip_address_names_no_other_host_port_or_path(settings, exchanges, organisation):
+    """Any user had the server send requests to any host, port and path inside: Apprise takes all of it from this part."""
+    url = f"zulip://bot@{organisation}/{'a' * 32}"
+    if organisation == "x.zulipchat.com%2F":  # the vendor itself, with another path
+        with contextlib.suppress(AddressRefused):
+            chat.check(url)
+        return
+    for act in (chat.check, lambda url: chat.send(url, title="t", text="x")):
+        with pytest.raises(AddressRefused, match=r"go to \*\.zulipchat\.com|no complete address|host's name"):
+            act(url)
+    assert exchanges == []
+
+
+def test_a_zulip_of_ones_own_is_for_operators_to_allow(settings, exchanges):
+    settings.WAYSTATION_OUTBOUND_ALLOW = ["chat.intern.example"]
+    chat.send(f"zulip://bot@chat.intern.example/{'a' * 32}/stream", title="A question", text="Ship it?")
+    assert {place for _, place, _ in exchanges} == {"chat.intern.example:443"}
+
+
+def test_a_chats_name_that_changes_its_mind_leads_nowhere_else(settings, exchanges, monkeypatch):
+    """DNS rebinding, of a service that takes a host: the name was checked, and then looked up again."""
+    settings.WAYSTATION_CHAT_SERVICES = ["mmosts"]
+    answers = iter([[PUBLIC], ["10.0.0.5"]])
+    monkeypatch.setattr(addresses, "look_up", lambda host, port: next(answers))
+    with pytest.raises(AddressRefused, match="not reached from here"):
+        chat.send("mmosts://chat.example.org/3ccdd113474722377935511fc85d3dd4", title="t", text="x")
+    assert exchanges == []

@@ -1,0 +1,65 @@
+"""Log lines never hold the token of a link: whoever reads a log could answer as the person whom the link was sent to.
+
+Servers write the path of each request (Daphne to a stream of its own, uvicorn through `logging`), Django that of each refused one, and a
+traceback what an exception says: all of them pass here.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+LINK = re.compile(r"(/l/)[A-Za-z0-9_%~.=-]{8,}")
+"""The path of a link, also one that was cut off or has more behind it (`hitl.urls`)."""
+
+
+def redacted(text: str) -> str:
+    return LINK.sub(r"\1[redacted]", text)
+
+
+def install() -> None:
+    """From now on no record of `logging` in this process, and no line of Daphne's access log, holds a token. Again: nothing more."""
+    made = logging.getLogRecordFactory()
+    if not getattr(made, "redacts_links", False):
+        logging.setLogRecordFactory(_factory(made))
+    access = sys.modules.get("daphne.access")  # loaded by Daphne itself before it loads this application
+    if access is not None and not getattr(access.AccessLogGenerator.write_entry, "redacts_links", False):
+        access.AccessLogGenerator.write_entry = _entry(access.AccessLogGenerator.write_entry)
+
+
+def _factory(make: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
+    def record(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        made = make(*args, **kwargs)
+        made.msg = _value(made.msg)
+        if isinstance(made.args, tuple):
+            made.args = tuple(_value(one) for one in made.args)
+        elif isinstance(made.args, dict):
+            made.args = {name: _value(one) for name, one in made.args.items()}
+        if made.exc_info and made.exc_info[0] is not None:
+            made.exc_text = redacted("".join(traceback.format_exception(*made.exc_info)).rstrip("\n"))  # what formatters then use
+        return made
+
+    record.redacts_links = True  # type: ignore[attr-defined]
+    return record
+
+
+def _value(value: Any) -> Any:
+    """Text without tokens; of anything else that would be written with one, its text. A number stays one, for `%d`."""
+    if isinstance(value, str):
+        return redacted(value)
+    if value is None or isinstance(value, int | float):
+        return value
+    written = str(value)
+    return redacted(written) if LINK.search(written) else value
+
+
+def _entry(write: Callable[..., None]) -> Callable[..., None]:
+    def entry(self: Any, host: Any, date: Any, request: str, *args: Any, **kwargs: Any) -> None:
+        write(self, host, date, redacted(request), *args, **kwargs)
+
+    entry.redacts_links = True  # type: ignore[attr-defined]
+    return entry
