@@ -46,7 +46,8 @@ def refusal(scope: Scope) -> tuple[str, str] | None:
     """Why a request to a stream or a socket is refused (code, words); None where it is not."""
     request = request_of(scope)
     try:
-        request.get_host()
+        if "HTTP_HOST" in request.META:  # no browser sends none
+            request.get_host()
     except DisallowedHost:
         return FOREIGN_HOST
     return None if "HTTP_ORIGIN" not in request.META or _own_origin(request) else FOREIGN_ORIGIN

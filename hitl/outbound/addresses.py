@@ -8,8 +8,9 @@ from django.conf import settings
 
 from runs import addresses
 from runs.addresses import AddressRefused as AddressRefused
-from runs.addresses import Answer, Resolver, Target
+from runs.addresses import Answer as Answer
 from runs.addresses import CannotReach as CannotReach
+from runs.addresses import Resolver, Target
 from runs.addresses import look_up as look_up
 from runs.addresses import parse as parse
 

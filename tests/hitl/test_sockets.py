@@ -100,16 +100,26 @@ async def test_an_unknown_address_is_refused(paused, as_ana, path):
     assert await closed_with(path, as_ana) == 4404
 
 
-@pytest.mark.parametrize("origin", [b"https://evil.example", b"null", b"http://localhost.evil.example"])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        b"https://evil.example",
+        b"null",
+        b"http://localhost.evil.example",
+        b"http://localhost:8001",
+        b"http://localhost",
+        b"https://localhost:8000",
+    ],
+)
 async def test_a_page_of_another_site_gets_no_socket(url, as_ana, origin):
-    """C20: not even with somebody's session."""
-    communicator = WebsocketCommunicator(application, url, headers=[*as_ana, (b"origin", origin)])
+    """C20. A page on another port of this host, for which a browser sends the owner's cookie along, approved in the owner's name."""
+    communicator = WebsocketCommunicator(application, url, headers=[*as_ana, (b"host", b"localhost:8000"), (b"origin", origin)])
     accepted, _ = await communicator.connect(timeout=PATIENCE)
     assert not accepted
 
 
 async def test_our_own_page_gets_one(url, as_ana):
-    async with socket(url, [*as_ana, (b"origin", b"http://localhost:8000")]) as communicator:
+    async with socket(url, [*as_ana, (b"host", b"localhost:8000"), (b"origin", b"http://localhost:8000")]) as communicator:
         assert (await receive(communicator, 1))[0]["seq"] == 1
 
 
