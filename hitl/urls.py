@@ -62,6 +62,7 @@ urlpatterns = [
     path("templates/", recipes.template_list, name="templates"),
     path("templates/<slug:slug>/", recipes.template, name="template"),
     path("operations/", operations.operations, name="operations"),
+    path("operations/<run:run_id>/accept-code", operations.accept_code, name="accept_code"),
     path("tokens/", tokens.token_list, name="tokens"),
     path("tokens/<uuid:token_id>/revoke", tokens.revoke, name="token_revoke"),
     path("tools/", tools.tool_list, name="tools"),

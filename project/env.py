@@ -31,6 +31,13 @@ def flag(name: str, default: bool = False) -> bool:
     return value in {"1", "true", "yes"}
 
 
+def one_of(name: str, default: str, *others: str) -> str:
+    value = os.environ.get(name, default)
+    if value not in {default, *others}:
+        raise ImproperlyConfigured(f"{name}={value!r}: use {' or '.join([default, *others])}")
+    return value
+
+
 def number(name: str, default: float, *, low: float = 0) -> float:
     raw = os.environ.get(name, str(default))
     try:

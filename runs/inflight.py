@@ -6,24 +6,21 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from django.db.models import Count, FilteredRelation, Q, QuerySet
 
 from checkpoints import codec, ids
 from runs import workflows as workflows  # registers the step functions
-from runs.models import Definition, Run
-from runs.states import LIVE, PauseStatus
-from runs.workflows.base import UnknownStep, find
-from runs.workflows.fingerprint import fingerprint
+from runs.models import Definition, Pause, Run
+from runs.states import LIVE, PENDING, PauseStatus
+from runs.workflows.compatibility import BAD as BAD
+from runs.workflows.compatibility import VERDICTS as VERDICTS
+from runs.workflows.compatibility import Verdict, judge
 from runs.workflows.sequence import FrozenStep, following
 
 SHOWN = 10
-
-Verdict = Literal["missing", "changed", "unknown", "compatible"]
-VERDICTS: tuple[Verdict, ...] = ("missing", "changed", "unknown", "compatible")
-"""Worst first. `missing`: the code has no such step function; `unknown`: frozen before fingerprints were."""
-BAD: frozenset[Verdict] = frozenset({"missing", "changed"})
+HELD = 50
 
 
 @dataclass(frozen=True)
@@ -116,15 +113,17 @@ def _ahead(steps: Sequence[FrozenStep], place: Place) -> set[str]:
 
 def _verdict(step: FrozenStep) -> Verdict:
     """A step with sub-steps is as bad as the worst of them: it may start them yet."""
-    return min((_own_verdict(step), *(_verdict(one) for one in step.get("sub_steps", []))), key=VERDICTS.index)
+    return min((judge(step), *(_verdict(one) for one in step.get("sub_steps", []))), key=VERDICTS.index)
 
 
-def _own_verdict(step: FrozenStep) -> Verdict:
-    try:
-        now = fingerprint(find(step["function"]))
-    except UnknownStep:
-        return "missing"
-    frozen = step.get("fingerprint", "")
-    if not frozen or not now:
-        return "unknown"
-    return "compatible" if frozen == now else "changed"
+def changed_ahead(pause: Pause) -> list[str]:
+    """The titles of the steps that an open question may lead to and whose code is missing, or not what the work was asked with."""
+    steps = pause.run.frozen.steps
+    ahead = _ahead(steps, ("", codec.encode(pause.ways)))
+    return [step["title"] for step in steps if step["name"] in ahead and _verdict(step) in BAD]
+
+
+def held() -> list[Run]:
+    """The runs that are held because of their code, oldest first, up to HELD."""
+    waiting = Run.objects.filter(status=PENDING).exclude(held_because="")
+    return list(waiting.select_related("thread__head", "definition").order_by("pk")[:HELD])

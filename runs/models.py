@@ -214,6 +214,14 @@ class Run(ids.Shown, models.Model):
         default=0, help_text="Steps told as done without a checkpoint of their own, as the template's frequency has it."
     )
     suspend_by = models.CharField(max_length=150, blank=True, help_text="Who wants it to stop at the next step boundary.")
+    held_because = models.TextField(
+        blank=True,
+        default="",
+        help_text="Why it waits though it is due: code of its next step is missing, or changed and held for an operator.",
+    )
+    code_seen = JsonTextField(
+        default=dict, help_text="Step → fingerprint of changed code that was said to run, or that an operator accepted."
+    )
     interrupt_before = JsonTextField(default=list, help_text="Steps before which this run asks.")
     interrupt_after = JsonTextField(default=list, help_text="Steps after which this run asks.")
     forked_from = models.ForeignKey(Checkpoint, models.PROTECT, null=True, related_name="+", help_text="Where a fork began.")

@@ -32,6 +32,7 @@ SCHEMA = {
         "skip_when": {"type": ["object", "null"]},
         "max_loops": {"type": "integer", "minimum": 1, "maximum": 100_000},
         "queue": {"type": "string"},
+        "on_change": {"enum": ["continue", "hold"]},
         "interrupt_before": {"type": "boolean"},
         "interrupt_after": {"type": "boolean"},
         "required_inputs": {"type": "object"},

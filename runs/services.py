@@ -18,7 +18,7 @@ from checkpoints import codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import coders, definitions, files, forks, imported, keyed, repositories, urgency
-from runs.engine import approvals, commit, damage, ending
+from runs.engine import approvals, code_changes, commit, damage, ending
 from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
 from runs.engine.interruptions import BEFORE, STOPS
@@ -324,6 +324,13 @@ def _suspend(wanted: QuerySet[Run], by: User, what: str) -> None:
     name = by.get_full_name() or by.get_username()
     if not wanted.filter(status__in=[PENDING, RUNNING]).update(suspend_by=name[:150]):
         raise RunEnded(f"{what} does not work at the moment, so there is nothing to suspend.")
+
+
+def accept_code(run_id: uuid.UUID, *, by: User) -> Run:
+    """Let a run that is held for it go on with the changed code of its next step. Raises code_changes.NotHeld."""
+    run = code_changes.accept(run_id, by=by)
+    nudge_on_commit(run.pk, run.queue)
+    return run
 
 
 def _follow(order: WorkOrder | None, run: Run, how: Urgency = Urgency.GOING_ON) -> Run:

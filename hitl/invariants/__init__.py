@@ -83,6 +83,13 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("not_picked_up", "P3", "A run that is due is soon picked up by a worker.", work.not_picked_up),
     Invariant("not_taken_back", "P3", "A run whose worker was lost is soon taken back.", work.not_taken_back),
     Invariant("latest_run_is_another", "P3", "A work order's latest run is its own and its newest.", work.latest_run_is_another),
+    Invariant(
+        "ran_changed_code_unsaid",
+        "P10",
+        "A step whose code has changed since the run was asked for runs only after that was said or accepted.",
+        work.ran_changed_code_unsaid,
+        deep=True,
+    ),
     Invariant("step_done_twice", "P4", "Each execution of a step in a run has one result.", work.step_done_twice),
     Invariant("history_forks", "P4", "The checkpoints of a run follow one another, one after each.", work.history_forks),
     Invariant("two_live_runs", "P4", "A thread has at most one live run.", work.two_live_runs),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from typing import Any
 
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
@@ -14,6 +15,7 @@ from hitl.invariants.base import Broken
 from hitl.models import Decision, Import
 from runs.models import Pause, Run, WorkOrder
 from runs.states import COMPLETED, ENDED, EXPIRED, LIVE, PAUSED, PENDING, RUNNING, PauseStatus
+from runs.workflows import compatibility
 from runs.workflows.sequence import CANCEL
 
 ENDS = (EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED, EventKind.RUN_EXPIRED)
@@ -33,6 +35,19 @@ def not_taken_back(before: dt.datetime) -> Broken:
 def latest_run_is_another(before: dt.datetime) -> Broken:
     newer = Run.objects.filter(thread=OuterRef("thread"), pk__gt=OuterRef("latest_run"))
     return WorkOrder.objects.filter(~Q(latest_run__work_order=F("pk")) | Exists(newer)).only("pk")
+
+
+# P10: changed code is said before it runs
+
+
+def ran_changed_code_unsaid(before: dt.datetime) -> Iterator[Run]:
+    begun = Event.objects.filter(run_id=OuterRef("pk"), kind=EventKind.STEP_STARTED).order_by("-seq")
+    at_work = Run.objects.filter(status=RUNNING).annotate(begun=Subquery(begun.values("at")[:1])).filter(begun__lt=before)
+    for run in at_work.select_related("thread__head", "definition"):
+        name = run.thread.head.next_step if run.thread.head else ""
+        step = next((step for step in run.frozen.steps if step["name"] == name), None)
+        if step and compatibility.judge(step) == "changed" and run.code_seen.get(name) != compatibility.current(step):
+            yield run
 
 
 # P4: a step's result is committed exactly once

@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from hitl import outside, policy, word_diff
 from hitl.models import Vote
 from hitl.policy import Standing
+from runs import inflight
 from runs.models import Pause
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
@@ -64,6 +65,11 @@ class Card:
     @property
     def who(self) -> str:
         return self.standing.who
+
+    @cached_property
+    def changed_code(self) -> list[str]:
+        """Titles of the steps ahead whose code is not the code that the work was asked for with."""
+        return inflight.changed_ahead(self.pause)
 
     @cached_property
     def outside(self) -> list[str]:

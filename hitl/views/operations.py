@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import uuid
+
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required, permission_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from hitl import invariants, operating
+from hitl.views.common import person
+from runs import inflight, services
+from runs.engine.code_changes import NotHeld
+from runs.models import Run
 
 
 @login_required
@@ -19,5 +26,21 @@ def operations(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     results = list(invariants.check(now=now)) if "invariants" in request.GET else None
     broken = [result for result in results or () if result.count]
-    context = {"now": now, "standing": operating.standing(now=now), "results": results, "broken": broken}
+    code = {"held": inflight.held(), "changed": [found for found in inflight.report() if found.verdict in inflight.BAD]}
+    context = {"now": now, "standing": operating.standing(now=now), "results": results, "broken": broken, **code}
     return render(request, "hitl/operations.html", context)
+
+
+@login_required
+@permission_required("runs.change_run", raise_exception=True)
+@require_POST
+def accept_code(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """Let a run that is held go on with the changed code of its next step."""
+    get_object_or_404(Run, pk=run_id)
+    try:
+        services.accept_code(run_id, by=person(request))
+    except NotHeld as refused:
+        messages.error(request, str(refused))
+    else:
+        messages.success(request, "The run goes on with the code as it is now.")
+    return redirect("hitl:operations")

@@ -14,7 +14,7 @@ from checkpoints import codec, reducers, store
 from checkpoints.prepared import Prepared
 from runs import agents as agents  # registers the agent step
 from runs import workflows as workflows  # registers the step functions
-from runs.engine import approvals, budget, children, context, interruptions, lease, questions, record, timed
+from runs.engine import approvals, budget, children, code_changes, context, interruptions, lease, questions, record, timed
 from runs.engine.context import Held
 from runs.engine.ending import Wake
 from runs.engine.stopping import stopping
@@ -39,7 +39,7 @@ def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
     where another worker has it: being told twice is normal.
     """
     held = _read(run_id)
-    if held is None:
+    if held is None or code_changes.hold(held):
         return []
     ends = time.monotonic() + budget
     with lease.renewed(run_id):
@@ -87,6 +87,8 @@ def _read(run_id: uuid.UUID) -> Held | None:
 
 def _take_step(held: Held, *, ends: float) -> bool:
     """Run one step, or join its child runs, and record what it answered. True when another step follows."""
+    if not held.joining:
+        code_changes.tell(held)
     outcome = _join(held) if held.joining else _outcome(held)
     if outcome is None:
         return False
@@ -205,6 +207,7 @@ def _record(held: Held, outcome: Outcome, *, stay: bool) -> bool:
     match outcome:
         case Go(to=to):
             stay = stay and sequence.queue_of(held.steps, to or "") == sequence.queue_of(held.steps, held.at)
+            stay = stay and not code_changes.reason_to_hold(held.run, held.steps, to or "")
             try:
                 record.go(held, outcome, stay=stay)
             except record.Suspended as wish:

@@ -36,6 +36,9 @@ def claim(held: Held) -> bool:
     if run.started_at is None:
         fields["started_at"] = now
         facts = [(EventKind.RUN_STARTED, _whose(held)), *facts]
+    if run.held_because:
+        fields["held_because"] = ""
+        facts = [line("What the run was held for is over; it goes on.", held.at), *facts]
     if not commit.write(run, commit.Fence(epoch=run.epoch, status=PENDING, due=now), fields, facts):
         return False
     held.epoch = run.epoch + 1

@@ -71,6 +71,8 @@ class FrozenStep(TypedDict):
     """Who answers what this step asks, by when and how; {} where whoever sees it may, at any time."""
     queue: NotRequired[str]
     """Which workers take it: "steps" where it says nothing."""
+    on_change: NotRequired[str]
+    """What a run does whose code of this step has changed: "continue" and say so, or "hold" for an operator; else WAYSTATION_ON_CHANGE."""
     interrupt_before: NotRequired[bool]
     """Asks before the step begins, in every run of this template."""
     interrupt_after: NotRequired[bool]

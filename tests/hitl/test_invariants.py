@@ -33,6 +33,7 @@ DEEP = {
     "edited_at_a_stop",
     "answered_from_outside_unasked",
     "stepped_around_unrecorded",
+    "ran_changed_code_unsaid",
 }
 
 

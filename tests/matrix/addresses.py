@@ -95,6 +95,7 @@ ADDRESSES: dict[str, Address] = {
     "delegations/": login("GET POST"),
     "delegations/<int:delegation_id>/end": Address("owner", frozenset({"POST"})),
     "operations/": operator("runs.view_run", "GET", whole=True),
+    f"operations/{RUN}/accept-code": operator("runs.change_run", "POST"),
     "tokens/": login("GET POST", body={"name": "mine", "scope": "read", "days": "30"}, done="paused"),
     "tokens/<uuid:token_id>/revoke": Address("owner", frozenset({"POST"})),
     "templates/": login("GET"),

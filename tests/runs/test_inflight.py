@@ -130,7 +130,7 @@ def test_an_order_on_a_step_that_is_gone_is_made_and_says_so(templates, make_ord
     order = make_order()
     assert order.definition.steps[0]["fingerprint"] == ""
     assert verdicts() == [("missing", ("planning",), 1)]
-    assert "no step function 'test.plan'" in drive(order).latest_run.error
+    assert "'test.plan'" in drive(order).latest_run.held_because
 
 
 def test_runs_from_before_fingerprints_are_unknown(paused):
