@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('runs', '0020_credential_hosts'),
+        ('runs', '0021_imported'),
     ]
 
     operations = [
