@@ -11,10 +11,10 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
-from django.db import DEFAULT_DB_ALIAS, IntegrityError, transaction
+from django.db import DEFAULT_DB_ALIAS, IntegrityError, OperationalError, transaction
 from django.utils import timezone
 
-from checkpoints import collecting, ids, keeping
+from checkpoints import collecting, ids, keeping, trouble
 from checkpoints.chores import Claim, ClaimLost, claim
 from checkpoints.keeping import Policy, Rules, Tally
 from checkpoints.models import Mark, Thread
@@ -92,7 +92,10 @@ def _drop(held: Claim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
             try:
                 with Row(logger, ids.show(Thread.PREFIX, thread_id), but=(IntegrityError, ClaimLost)):
                     yield from _drop_of(held, thread_id, policies[thread_id], rules, now)
-            except IntegrityError as error:  # somebody began to need one of its rows just then; another round looks again
+            except (IntegrityError, OperationalError) as error:
+                if isinstance(error, OperationalError) and not trouble.is_about_rows(error):
+                    raise
+                # somebody holds one of its rows, or began to need it just then; another round looks again
                 logger.warning("nothing was dropped of %s this time: %s", ids.show(Thread.PREFIX, thread_id), error)
             place["cursor"] = str(thread_id)
             yield Tally()

@@ -11,8 +11,10 @@ from types import TracebackType
 
 from django.db import InterfaceError, OperationalError
 
+from checkpoints import trouble
+
 AWAY: tuple[type[Exception], ...] = (OperationalError, InterfaceError)
-"""What is wrong with the server, not with a row."""
+"""What is wrong with the server, not with a row; but for a row that others hold."""
 
 
 class Row:
@@ -31,7 +33,9 @@ class Row:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
-        if not isinstance(error, Exception) or isinstance(error, (*AWAY, *self.but)):
+        if not isinstance(error, Exception) or isinstance(error, self.but):
+            return False
+        if isinstance(error, AWAY) and not trouble.is_about_rows(error):
             return False
         self.error = error
         self.logger.error("%s was passed over in this round: %s", self.row, type(error).__name__, exc_info=error)

@@ -14,6 +14,8 @@ from django.db import InterfaceError, InternalError, OperationalError
 ERRORS = (OperationalError, InterfaceError)
 """What may be trouble; ask `is_trouble`."""
 _LOCKED = {"55P03"}
+_ROWS = {"55P03", "40P01", "57014"}
+"""A lock that was not to be had, a deadlock, a statement that took too long."""
 _FULL = {"53100"}
 _ENDED = {"25P03", "25P04"}
 """Sessions that the server ended because they idled in a transaction, or took too long for one; psycopg calls it an InternalError."""
@@ -46,6 +48,11 @@ def is_locked(error: BaseException) -> bool:
     """Whether a lock was not to be had in time."""
     busy = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
     return isinstance(error, OperationalError) and (_state(error) in _LOCKED or _sqlite(error) in busy)
+
+
+def is_about_rows(error: BaseException) -> bool:
+    """Whether others hold the rows that were wanted, while all else works."""
+    return isinstance(error, OperationalError) and _state(error) in _ROWS
 
 
 def is_full(error: BaseException) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from checkpoints import codec, live, log
+from checkpoints import codec, live, locks, log
 from checkpoints.models import EventKind
 from checkpoints.rounds import Row
 from hitl import closing, policy
@@ -59,13 +59,14 @@ def fire_due(*, now: dt.datetime, limit: int = BATCH, share: float = 0.0) -> int
     keys = list(Pause.objects.due(now=now).values_list("pk", flat=True)[:WINDOW])
     place = min(int(share * len(keys)), max(0, len(keys) - limit))
     mine, asked = keys[place : place + limit], People()
-    for pause in Pause.objects.due(now=now).answerable().filter(pk__in=mine):
+    for pause in Pause.objects.due(now=now).answerable().filter(pk__in=locks.free(Pause, mine)):
         with Row(logger, f"{pause.shown_id}, whose rules are to act,") as row, suppress(PauseClosed):
             fire(pause, now=now, asked=asked)
             continue
         if row.error is not None:
             logger.warning("the rules of %s act again in %s", pause.shown_id, AGAIN)
-        _put_off(pause.pk, now)  # where an answer, or another sweep, came first, this finds nothing
+        with Row(logger, pause.shown_id):
+            _put_off(pause.pk, now)  # where an answer, or another sweep, came first, this finds nothing
     return len(mine)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 
@@ -9,11 +10,15 @@ from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
+from checkpoints import locks
+from checkpoints.rounds import Row
 from hitl import anchors, deadlines, early, keys, presence
 from hitl.outbound import planning, sending
 from hitl.outbound_models import Delivery
 from runs.engine.stopping import stopping
 from runs.tasks import check_connection
+
+logger = logging.getLogger(__name__)
 
 SECONDS = 20.0
 """How long one task sends; then the next one goes on."""
@@ -29,31 +34,41 @@ def fire_deadlines() -> None:
     """
     check_connection()
     ends = time.monotonic() + 2 * settings.WAYSTATION_SWEEP_SECONDS
-    while deadlines.fire_due(now=timezone.now(), share=_dice.random()) == deadlines.BATCH and time.monotonic() < ends and not stopping():
-        pass
+    with locks.impatient():
+        while _fired() and time.monotonic() < ends and not stopping():
+            pass
+
+
+def _fired() -> bool:
+    """Whether there was a whole batch to do."""
+    return deadlines.fire_due(now=timezone.now(), share=_dice.random()) == deadlines.BATCH
 
 
 @shared_task(ignore_result=True, expires=120)
 def anchor_ledgers() -> None:
     """Every few minutes, so that a day gets its anchors though a server was away at midnight."""
     check_connection()
-    anchors.drop_due(now=timezone.now())
+    with locks.impatient():
+        anchors.drop_due(now=timezone.now())
 
 
 @shared_task(ignore_result=True, expires=30)
 def take_early_answers() -> None:
     """Give the questions that have opened what was answered before they were there."""
     check_connection()
-    early.sweep(now=timezone.now())
+    with locks.impatient():
+        early.sweep(now=timezone.now())
 
 
 @shared_task(ignore_result=True, expires=30)
 def announce() -> None:
     """Plan for what was asked and answered since the last round, and have it sent. Planning is quick; sending waits for networks."""
     check_connection()
-    planning.announce()
-    presence.drop_old(now=timezone.now())
-    keys.drop_old(now=timezone.now())
+    with locks.impatient():
+        planning.announce()
+        for name, drop in (("presence", presence.drop_old), ("keys", keys.drop_old)):
+            with Row(logger, name):
+                drop(now=timezone.now())
     if Delivery.objects.due(now=timezone.now()).exists():
         deliver.delay()
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
@@ -134,7 +137,24 @@ def encryption_keys(name: str) -> list[str]:
     return keys
 
 
-def database(url: str, *, pool: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Patience:
+    """What a session of PostgreSQL's may take, in seconds; 0 is any time."""
+
+    lock: float = 0
+    """For a row that another session holds."""
+    statement: float = 0
+    idle: float = 0
+    """In an open transaction without a word: then its host is taken for dead, and what it holds is free for others."""
+
+
+def serves(arguments: list[str]) -> bool:
+    """Whether this process is a web server or a worker, which have to go on. Commands take their time: migrations, prunings, imports."""
+    program, *more = arguments or [""]
+    return bool(set(Path(program).parts) & SERVERS) or more[:1] in (["standalone"], ["runserver"])
+
+
+def database(url: str, *, pool: int, patience: Patience | None = None) -> dict[str, Any]:
     """Django's database settings for `sqlite:///path` or `postgresql://user:password@host:port/name?option=value`.
 
     `host` may also be given as an option, which is how a socket folder is named. `pool` is the size of psycopg's pool; 0 is none,
@@ -147,7 +167,10 @@ def database(url: str, *, pool: int) -> dict[str, Any]:
         raise ImproperlyConfigured(f"DATABASE_URL has the scheme {parts.scheme!r}: use sqlite or postgresql")
     options: dict[str, Any] = dict(parse_qsl(parts.query))
     host = options.pop("host", parts.hostname or "")
-    options |= _prepared(options)
+    prepared = _prepared(options)
+    options = {**ALIVE, **options, **prepared}
+    if prepared:  # else a pooler gives each transaction another session: say it to the role, see README
+        options["options"] = " ".join(filter(None, [_session(patience or Patience()), options.get("options", "")]))
     if pool:
         options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 10}
     return {
@@ -230,6 +253,41 @@ def _prepared(options: dict[str, Any]) -> dict[str, Any]:
     if not threshold.isdigit():
         raise ImproperlyConfigured(f"prepare_threshold={threshold!r} in DATABASE_URL: use a whole number, or none")
     return {"server_side_binding": True, "prepare_threshold": int(threshold)}
+
+
+def _session(patience: Patience) -> str:
+    """What the server is told when a session begins; what the URL's own `options` say comes later, and counts."""
+    milliseconds = {
+        "lock_timeout": patience.lock * 1000,
+        "statement_timeout": patience.statement * 1000,
+        "idle_in_transaction_session_timeout": patience.idle * 1000,
+    }
+    told = {**SERVERS_SIDE, **{name: int(value) for name, value in milliseconds.items() if value}}
+    return " ".join(f"-c {name}={value}" for name, value in told.items())
+
+
+SERVERS = {"celery", "daphne", "uvicorn", "gunicorn", "hypercorn", "granian"}
+ALIVE = {
+    "connect_timeout": "5",
+    "keepalives": "1",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+"""libpq's: a server that vanished without a word is known to be gone after some 20 seconds, not after two hours."""
+SERVERS_SIDE = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3, "tcp_user_timeout": 20000}
+"""The same from the other side: the server looks whether its client is still there."""
+_TCP = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20000}
+"""As ALIVE; not every system knows all of them."""
+
+
+def redis_alive(url: str) -> dict[str, Any]:
+    """What a client of Redis' is told, so that a server that vanished without a word is known to be gone; none for a socket's path."""
+    if urlsplit(url).scheme not in {"redis", "rediss"}:
+        return {}
+    known = {getattr(socket, name): value for name, value in _TCP.items() if hasattr(socket, name)}
+    return {"socket_keepalive": True, "socket_keepalive_options": known}
 
 
 SQLITE = {

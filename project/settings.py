@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from pathlib import Path
 
 from csp.constants import NONE, SELF
@@ -223,9 +224,21 @@ TEMPLATES = [
     }
 ]
 
+WAYSTATION_LOCK_SECONDS = env.number("WAYSTATION_LOCK_SECONDS", 10)
+"""How long a web server or worker waits for a row that another session of PostgreSQL's holds; 0 is for ever."""
+WAYSTATION_STATEMENT_SECONDS = env.number("WAYSTATION_STATEMENT_SECONDS", 60)
+"""How long one statement of theirs may take; 0 is any time. Commands, such as `migrate`, may take any."""
 DATABASES = {
     "default": env.database(
-        env.text("DATABASE_URL", f"sqlite:///{WAYSTATION_DATA / 'waystation.sqlite3'}"), pool=int(env.number("DATABASE_POOL", 0))
+        env.text("DATABASE_URL", f"sqlite:///{WAYSTATION_DATA / 'waystation.sqlite3'}"),
+        pool=int(env.number("DATABASE_POOL", 0)),
+        patience=env.Patience(
+            lock=WAYSTATION_LOCK_SECONDS,
+            statement=WAYSTATION_STATEMENT_SECONDS,
+            idle=max(5, WAYSTATION_LEASE_SECONDS * 2 / 3),  # what a silent host holds is free before its runs are taken back
+        )
+        if env.serves(sys.argv)
+        else None,
     )
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -300,7 +313,10 @@ CACHES = {
 """Shared by all processes, for counting requests; the embedded default is one process. Nothing is lost with it."""
 
 CHANNEL_LAYERS = {
-    "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [{"address": REDIS_URL, **env.redis_alive(REDIS_URL)}]},
+    }
     if REDIS_URL
     else {"BACKEND": "project.local_layer.LocalChannelLayer"}
 }
@@ -310,7 +326,9 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker as long as it takes
 CELERY_BROKER_TRANSPORT_OPTIONS = (
     # a broker that hangs may hold a sender for a second or two, not for minutes; redelivery is the lease's work, not the broker's
-    {"socket_timeout": 1, "socket_connect_timeout": 1, "visibility_timeout": 3600} if REDIS_URL else {"polling_interval": 0.05}
+    {"socket_timeout": 1, "socket_connect_timeout": 1, "visibility_timeout": 3600, **env.redis_alive(REDIS_URL)}
+    if REDIS_URL
+    else {"polling_interval": 0.05}
 )
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_IGNORE_RESULT = True

@@ -16,11 +16,11 @@ from typing import Any
 from celery import shared_task
 from celery.exceptions import Reject
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.utils import timezone
 from kombu.exceptions import ChannelError
 
-from checkpoints import ids
+from checkpoints import ids, locks, trouble
 from checkpoints.prepared import Prepared
 from checkpoints.rounds import Row
 from checkpoints.store import StoreUnavailable
@@ -69,6 +69,11 @@ def advance_run(run_id: str) -> None:
         wake = advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS)
     except StoreUnavailable as error:
         return putting_off.put_off(uuid.UUID(run_id), words=str(error))
+    except (DatabaseError, InterfaceError) as error:
+        if not trouble.is_trouble(error):
+            raise
+        check_connection()
+        return putting_off.cut_off(uuid.UUID(run_id), words=str(error))
     for wanted, queue in wake:
         send(wanted, queue)
     if uuid.UUID(run_id) not in {wanted for wanted, _ in wake}:
@@ -83,6 +88,11 @@ def sweep() -> None:
     global _broken_until
     _broken_until = 0.0  # this message came, so the broker is back
     check_connection()
+    with locks.impatient():
+        _sweep()
+
+
+def _sweep() -> None:
     wanted = recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS))
     room = _room({queue for _, queue in wanted})
     for (run_id, queue), urgency in wanted.items():

@@ -10,7 +10,7 @@ import traceback
 import uuid
 from typing import Any
 
-from checkpoints import codec, reducers, store
+from checkpoints import codec, reducers, store, trouble
 from checkpoints.prepared import Prepared
 from runs import agents as agents  # registers the agent step
 from runs import workflows as workflows  # registers the step functions
@@ -163,9 +163,11 @@ def _call(held: Held, step: FrozenStep) -> Outcome | Exception:
             function = find(step["function"])
             outcome = timed.call(held, step.get("timeout"), lambda: function(held.state, opened))
         return _checked(held, sequence.conclude(held.steps, step["name"], held.scrub(outcome)))
-    except Stopped:
+    except (Stopped, store.StoreUnavailable):
         raise
-    except Exception as error:  # noqa: BLE001  # the one place: whatever a step raises ends in its run's record
+    except Exception as error:  # the one place: whatever a step raises ends in its run's record
+        if trouble.is_trouble(error):
+            raise  # of the engine's own database, in `context.log` and the like: no step has failed
         _log_failure(held, step, error)
         return error
 

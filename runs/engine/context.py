@@ -140,6 +140,7 @@ class Held:
         found = Memo.objects.filter(scope=self.key, key=key).first()
         if found is not None:
             return _result(found)
+        self._require()  # a run that was cancelled or taken over has no more effects; what is under way then cannot be stopped
         value = self.scrub(function())
         codec.check(value, f"once[{key}]")
         value = redaction.redact(value)
@@ -252,6 +253,7 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             step=step["name"],
             loop_num=number,
             key=held.key,
+            fence=held.epoch,
             config=step["config"],
             sub_steps=[one["name"] for one in step.get("sub_steps", [])],
             order=order,

@@ -6,9 +6,14 @@ import datetime as dt
 import logging
 import uuid
 
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
+from checkpoints import log, trouble
 from runs.engine import lease
+from runs.engine.facts import line
 from runs.models import Run
 from runs.states import PENDING, RUNNING
 
@@ -24,3 +29,25 @@ def put_off(run_id: uuid.UUID, *, words: str) -> None:
     mine = Run.objects.filter(pk=run_id, lease_owner=lease.owner())
     if mine.move({RUNNING}, PENDING, due_at=due, lease_owner="", lease_until=None):
         logger.warning("put off %s for %s s: %s", Run(pk=run_id).shown_id, SECONDS, words)
+
+
+def cut_off(run_id: uuid.UUID, *, words: str) -> None:
+    """As `put_off`, where the database itself was away. That counts as a lost worker does: one step may be what brings it down.
+
+    The last of those times, and where the database is still away, the lease is left to run out, which the sweep sees.
+    """
+    try:
+        _cut_off(run_id)
+    except trouble.ERRORS as error:
+        logger.warning("%s could not be given back: %s", Run(pk=run_id).shown_id, error)
+    else:
+        logger.warning("cut off from %s: %s", Run(pk=run_id).shown_id, words)
+
+
+@transaction.atomic(durable=True)
+def _cut_off(run_id: uuid.UUID) -> None:
+    mine = Run.objects.filter(pk=run_id, lease_owner=lease.owner(), lost_attempts__lt=settings.WAYSTATION_LOST_ATTEMPTS - 1)
+    due = timezone.now() + dt.timedelta(seconds=SECONDS)
+    if mine.move({RUNNING}, PENDING, due_at=due, lease_owner="", lease_until=None, lost_attempts=F("lost_attempts") + 1):
+        thread_id = Run.objects.values_list("thread_id", flat=True).get(pk=run_id)
+        log.append(thread_id, run_id, [line("The database was away while this step worked; the step runs again.", level="warning")])

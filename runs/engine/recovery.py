@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Any
 
@@ -13,8 +13,8 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from checkpoints import log, store
-from checkpoints.models import Checkpoint
+from checkpoints import locks, log, store
+from checkpoints.models import Checkpoint, Thread
 from checkpoints.rounds import Row
 from runs import urgency
 from runs.engine import ending, entries
@@ -46,7 +46,7 @@ def take_back(*, now: dt.datetime, everything: bool = False) -> list[Wake]:
     """
     running = Run.objects.filter(status=RUNNING) if everything else Run.objects.lost(now=now)
     back: list[Wake] = []
-    for run in running.select_related("thread__head", "parent").order_by("lease_until")[:BATCH]:
+    for run in _free(running.select_related("thread__head", "parent").order_by("lease_until")[:BATCH]):
         with Row(logger, run.shown_id):
             if run.lost_attempts + 1 >= settings.WAYSTATION_LOST_ATTEMPTS:
                 back += ending.undisturbed(partial(_incident, run))
@@ -54,6 +54,16 @@ def take_back(*, now: dt.datetime, everything: bool = False) -> list[Wake]:
                 lost = Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until)
                 back += _return(run, lost, "was lost", now=now, lost_attempts=F("lost_attempts") + 1)
     return back
+
+
+def _free(found: Iterable[Run]) -> list[Run]:
+    """Those whose rows nobody holds: a host that fell silent in a transaction keeps no other run from being taken back."""
+    runs = list(found)
+    mine, threads = locks.free(Run, [run.pk for run in runs]), locks.free(Thread, [run.thread_id for run in runs])
+    for run in runs:
+        if run.pk not in mine or run.thread_id not in threads:
+            logger.warning("%s is held by a session that does not go on; it is taken back once that has ended", run.shown_id)
+    return [run for run in runs if run.pk in mine and run.thread_id in threads]
 
 
 def hand_back(owners: Collection[str], *, now: dt.datetime) -> list[Wake]:

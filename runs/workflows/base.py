@@ -382,6 +382,9 @@ class Once(Protocol):
     """Gives the recorded result of `key`, or calls `function` and records what it gives (a JSON value).
 
     Safe from several threads of one step. A crash between the call and its record lets `function` run again: hand it `Context.key`.
+    Before the call, and before its result is recorded, the run must still be this worker's, else it raises Stopped. What is under way at
+    the moment in which the run is cancelled or taken over cannot be stopped: hand `Context.fence` to a receiver that keeps the highest it
+    has seen, and refuses less.
     What `tell` makes of the result goes to the log in the commit that records it, and never again.
     """
 
@@ -398,6 +401,8 @@ class Context:
     """How often this step has run in this run, from 1."""
     key: str
     """The same at every attempt of this step: give it as idempotency key to whatever is called outside."""
+    fence: int = 0
+    """Grows each time a worker takes the run: a receiver that remembers the highest can refuse a worker that was replaced."""
     config: Mapping[str, Any]
     """The step template's configuration, frozen with the order."""
     order: Order
