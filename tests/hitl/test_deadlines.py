@@ -405,7 +405,8 @@ def test_what_a_deadline_costs_does_not_grow_with_what_is_open(asked):
         costs.append(len(queries))
     each = costs[1] - costs[0]
     assert each <= (6 if connection.vendor == "postgresql" else 12)  # with the beginning and the end of its transaction, where counted
-    assert costs[0] - each <= 2  # which are due, and what their rules need to know
+    # which are due, and what their rules need to know; on PostgreSQL also, in a transaction, which of them nobody holds
+    assert costs[0] - each <= (5 if connection.vendor == "postgresql" else 2)
 
 
 def test_a_batch_is_bounded(asked):

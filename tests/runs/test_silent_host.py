@@ -10,6 +10,7 @@ from django.db import connection
 from django.utils import timezone
 
 from checkpoints import locks
+from hitl import deadlines
 from hitl import tasks as rounds
 from hitl.models import Via
 from hitl.services import decide
@@ -19,6 +20,8 @@ from runs.engine import recovery
 from runs.models import Pause, Run
 from tests import claims
 from tests.conftest import drive, pause_of
+from tests.deadlines import asked as asked
+from tests.deadlines import at
 from tests.stack import until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
@@ -65,25 +68,24 @@ def test_a_run_that_a_silent_host_holds_keeps_no_other_from_being_taken_back(mak
     assert recovery.take_back(now=timezone.now()) == [(there.latest_run_id, "steps")]
     for order in (drive(there), drive(third), drive(services.submit("writing", by=ana))):
         decide(pause_of(order).pk, action="approve", by=ana, via=Via.REST)
-    until(
-        lambda: held_by_nobody(here.latest_run_id) and locks.free(type(here.thread), [here.thread_id]), what="the server to end the session"
-    )
+    rows = ((Run, here.latest_run_id), (Thread, here.thread_id))
+    until(lambda: all(locks.free(model, [key]) for model, key in rows), what="the server to end the session")
     assert recovery.take_back(now=timezone.now()) == [(here.latest_run_id, "steps")]
     with pytest.raises(psycopg.Error):
         session.execute("SELECT 1")
 
 
-def test_rounds_go_around_what_a_silent_host_holds(make_order, silent, monkeypatch):
+def test_rounds_go_around_what_a_silent_host_holds(asked, silent, monkeypatch):
     """Deadlines, messages and housekeeping stood still behind one row that nobody let go."""
     monkeypatch.setattr(locks, "SECONDS", 0.1)
-    orders = [drive(make_order()) for _ in range(2)]
-    past = timezone.now() - dt.timedelta(minutes=1)
-    Pause.objects.update(deadline_at=past, next_at=past)
+    orders = [asked(deadline={"after": "PT4H"}) for _ in range(2)]
     here = orders[0]
     silent(HOLDS["its question"], {"run": here.latest_run_id})
-    rounds.fire_deadlines()
+    deadlines.fire_due(now=at(pause_of(orders[1]), 5))
     assert [Pause.objects.get(run__work_order=order).status for order in orders] == ["open", "expired"]
+    silent("UPDATE checkpoints_chore SET epoch = epoch", {})
     rounds.announce()
+    rounds.fire_deadlines()
     tasks.sweep()
     with connection.cursor() as cursor:
         cursor.execute("SHOW lock_timeout")
