@@ -10,6 +10,7 @@ from django.db import connection
 from django.utils import timezone
 
 from checkpoints import locks
+from checkpoints.models import Thread
 from hitl import deadlines
 from hitl import tasks as rounds
 from hitl.models import Via
