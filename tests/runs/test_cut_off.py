@@ -94,7 +94,7 @@ def test_a_store_that_is_away_inside_a_step_fails_no_step_and_counts_nothing(ord
 @pytest.mark.parametrize("how", ["cancelled", "taken over"])
 def test_once_has_no_effect_for_a_run_that_is_no_longer_its_workers(order_that, ana, how):
     """P6: effects ran after a cancel had answered 200, and on a replaced worker beside its successor."""
-    effects = []
+    effects: list[str] = []
 
     def step(state, context):
         assert context.fence == Run.objects.get().epoch
