@@ -255,6 +255,7 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             key=held.key,
             fence=held.epoch,
             config=step["config"],
+            configs={one["function"]: one["config"] for one in held.steps},
             sub_steps=[one["name"] for one in step.get("sub_steps", [])],
             order=order,
             log=held.write_log,

@@ -436,6 +436,8 @@ class Context:
     require_approval: RequireApproval = _nobody_is_asked
     decided_calls: Callable[[str], Mapping[str, Mapping[str, Any]]] = lambda step: {}
     """What people decided of the tool calls that a step asked about last, from the ledger: see `runs.workflows.calls.approved`."""
+    configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The configurations of the template's steps, by the name of their function: for a step that checks what another one decided."""
     propose: Callable[[Proposal], PullRequest] = _no_forge
     """Open a pull request for the order's branch at the repository's forge, or bring the open one up to date: never a second one.
 

@@ -33,12 +33,15 @@ from runs.workflows.booking_questions import (
     put_outside,
 )
 from runs.workflows.booking_state import (
+    BOOKKEEPERS,
     Asked,
     BookingState,
     Decision,
     answer_to,
     case_of,
     invoice_of,
+    is_settled,
+    material,
     open_positions,
     outcome_of,
 )
@@ -121,7 +124,11 @@ def decide(state: State, context: Context) -> Outcome:
     Fails as `enrich`, or with `bad_configuration`.
     """
     before = cast(BookingState, dict(state))
-    update = answer_to(before, context.step)
+    update = answer_to(before, context.step) if before.get("shown") else {}  # one of before there was such a thing is asked again
+    asked = before.get("asked")
+    if update and asked and asked["reason"] == SUPPLIER and context.approved(context.step) is None:
+        # a supplier's word, which is data: what a bookkeeper said before it was said of something else
+        update |= {"accepted": {}, "assigned": {}, "cleared": []}
     if "outcome" in update:
         context.log(f"Ended: {update['outcome'].replace('_', ' ')}")
         return Done(update=update)
@@ -166,9 +173,10 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
 def _asking(question: Ask, reason: str, ids: Sequence[str], now: BookingState, context: Context) -> Ask:
     """The question, with a note of what it is about; an earlier answer is no answer to it."""
     inputs = list(question.required_inputs["properties"])
-    note = {"asked": Asked(reason=reason, positions=list(ids), inputs=inputs), "decided": {context.step: ""}}
-    report = replace(question.report, material=_material(now))
-    return replace(question, report=report, update={**dict.fromkeys(inputs), **note})
+    asked = Asked(reason=reason, positions=list(ids), inputs=inputs)
+    shown = material(now, asked)
+    note = {"asked": asked, "shown": shown, "decided": {context.step: ""}}
+    return replace(question, report=replace(question.report, material=shown), update={**dict.fromkeys(inputs), **note})
 
 
 def _mail_of(case: Case, context: Context) -> str:
@@ -177,18 +185,14 @@ def _mail_of(case: Case, context: Context) -> str:
     return str(named) if is_address(named) else ""
 
 
-def _material(now: BookingState) -> dict[str, Any]:
-    """What every answer is about, and what is booked in the end: the invoice as it was read."""
-    return {"document": now["document"], "invoice": now["invoice"]}
-
-
 @step("booking.post")
 def post(state: State, context: Context) -> Outcome:
     """Append what was decided to the ledger, each entry once whatever happens; then back to decide where something is left.
 
     With the configuration `"ledger": "rest"` it is posted to `WAYSTATION_LEDGER_URL` first, and the file is its journal.
     Sets `posted`, `net_posted`, `vat_posted` (VAT group → amount), and at the end `outcome`.
-    Where another order booked the invoice meanwhile, that is for `decide` to ask about. Fails with `ledger_busy`, `ledger_unreadable`,
+    Where another order booked the invoice meanwhile, or the books were changed, that is for `decide` to ask about. Fails with
+    `approval_missing`, `content_changed`, `ledger_busy`, `ledger_unreadable`,
     `ledger_unknown`, `ledger_away`, `ledger_refused`, or `already_booked` where this order itself booked it otherwise (after a fork).
     """
     now = cast(BookingState, dict(state))
@@ -196,9 +200,12 @@ def post(state: State, context: Context) -> Outcome:
     if not decision:
         raise StepFailed("Nothing was decided, so nothing is booked. Go on from an earlier checkpoint.", code="nothing_decided")
     case = _case(now, context)
-    context.require_approval("booking.decide", _material(now))
-    batch = _batch(now, case, decision)
+    _require_answers(now, context)
     path = _folder(context) / LEDGER
+    if (anew := _decided_anew(now, decision, context)) is not None:
+        context.log("The books say something else than when this was decided: it is decided anew", level="warning")
+        return Go(to=decision["back"], update={**anew, "decision": None})
+    batch = _batch(now, case, decision)
     try:
         added = context.once("append", lambda: _append(path, _rows(now, case, batch, context), context))
     except ledger.AlreadyBooked as error:
@@ -214,6 +221,37 @@ def post(state: State, context: Context) -> Outcome:
     if open_positions(cast(BookingState, {**now, **update}), case):
         return Go(to=decision["back"], update=update)
     return Done(update={**update, "outcome": outcome_of(cast(BookingState, {**now, **update}))})
+
+
+def _require_answers(now: BookingState, context: Context) -> None:
+    """Raise StepFailed unless everything that a person is said to have decided is what a person did decide, of just this."""
+    shown = now.get("shown")
+    context.require_approval("booking.decide", shown or {})
+    if not is_settled(now):
+        raise StepFailed(
+            "What is to be booked is not what was answered: accounts, rates, lines or the supplier were changed since. Nothing was booked. "
+            "Go on from the checkpoint of the answer, or from before the question.",
+            code="content_changed",
+        )
+    if any(now.get(key) for key in BOOKKEEPERS) and context.approved("booking.decide") is None:
+        raise StepFailed(
+            "The state holds a bookkeeper's answers, and no bookkeeper gave them. Nothing was booked. Go on from before the question.",
+            code="approval_missing",
+        )
+
+
+def _decided_anew(now: BookingState, decision: Decision, context: Context) -> dict[str, Any] | None:
+    """What the rules rest on, where the invoice and the books give another decision by now; None where they give this one.
+
+    So a decision, findings or a match that anybody wrote into the state moves no money.
+    """
+    there = replace(context, step=decision["back"], config=context.configs.get("booking.decide", context.config))
+    books = read_books(_folder(there))
+    findings, made = [asdict(one) for one in check(_invoice(now))], _match(now, there, books)
+    again = cast(BookingState, {**now, "findings": findings, "match": made})
+    outcome = _next(again, _case(again, there), books, there)
+    same = isinstance(outcome, Go) and outcome.update["decision"] == decision
+    return None if same and (now["findings"], now["match"]) == (findings, made) else {"findings": findings, "match": made}
 
 
 def _append(path: Path, rows: list[ledger.Entry], context: Context) -> int:

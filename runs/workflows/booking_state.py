@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from runs.workflows.booking_case import REJECT, Case, Policy
 from runs.workflows.booking_match import Match
@@ -15,6 +15,17 @@ from runs.workflows.invoice_sums import with_supplied
 LINES = frozenset({"assign", "send_back", "refuse"})
 """Parts of a bookkeeper's answer that are about single positions; the others settle doubts."""
 REJECTED, POSTED, IN_PART = "rejected", "posted", "posted_in_part"
+
+
+MATERIAL = (
+    "document", "invoice", "supplied", "findings", "match", "accepted", "assigned", "cleared", "held", "refused", "posted", "batches",
+    "net_posted", "vat_posted",
+)  # fmt: skip
+"""Keys of the state that money moves by: all of them are material of a question, together with what it asks about."""
+BOOKKEEPERS = ("accepted", "assigned", "cleared")
+"""Those that only a bookkeeper's answer fills, and that let money move which no rule would."""
+SETTLED = ("refused", "supplied", "held")
+"""Those that an answer fills too, and that nobody may take away again."""
 
 
 class Asked(TypedDict):
@@ -50,6 +61,7 @@ class BookingState(TypedDict, total=False):
     held: dict[str, Held]  # sent back, by position, with what the supplier said of them
     refused: dict[str, str]  # position → why it is not paid
     asked: Asked | None
+    shown: dict[str, Any]  # the material of the last question
     decision: Decision | None
     posted: list[str]  # positions in the ledger
     batches: int  # how many times something was posted
@@ -80,6 +92,23 @@ def outcome_of(state: BookingState) -> str:
     if not state.get("posted"):
         return REJECTED
     return IN_PART if state.get("refused") else POSTED
+
+
+def material(state: BookingState, asked: Asked) -> dict[str, Any]:
+    """What an answer is about: what is asked, and all that is booked by in the end. As it was then it stays in the state, as `shown`."""
+    return {**{key: value for key in MATERIAL if (value := state.get(key)) is not None}, "asked": asked}
+
+
+def is_settled(state: BookingState) -> bool:
+    """Whether answers in the state are just what the last one made of what it was about. To have less of a bookkeeper's is no harm."""
+    shown: dict[str, Any] = state.get("shown", {})
+    after = shown
+    if shown:
+        given = {key: state.get(key) for key in shown["asked"]["inputs"]}
+        after = {**shown, **answer_to(cast(BookingState, {**shown, **given, "decided": {"": "approve"}}), "")}
+    settled = all((state.get(key) or None) == (after.get(key) or None) for key in SETTLED)
+    less = all(not state.get(key) or state.get(key) == after.get(key) for key in BOOKKEEPERS)
+    return settled and less
 
 
 def answer_to(state: BookingState, step: str) -> dict[str, Any]:

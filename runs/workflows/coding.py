@@ -172,9 +172,8 @@ def execute(state: State, context: Context) -> Outcome:
 def _approved_plan(state: State, context: Context) -> str:
     """The plan as a person approved it, perhaps with edits; raises StepFailed where nobody did and the template asks."""
     text = str(state.get("decided_content", {}).get(state.get("planned_by", ""), state.get("plan", "")))
-    if text:
-        for function in ("coding.plan", "coding.plan_together"):
-            context.require_approval(function, text)
+    for function in ("coding.plan", "coding.plan_together"):  # also where there is none any more: that is no plan that was approved
+        context.require_approval(function, text)
     return text
 
 

@@ -136,8 +136,8 @@ def execute(state: State, context: Context) -> Outcome:
     workspace = context.workspace
     workspace.restore()
     workspace.reset(approved["base"])
-    scope = before.get("narrowed") or before["scope"]
-    ruff = Ruff(context=context, target_version=scope["target_version"], unsafe_fixes=scope["unsafe_fixes"])
+    scope, how = before.get("narrowed") or before["scope"], before["scope"]  # only what was approved says how ruff is called
+    ruff = Ruff(context=context, target_version=how["target_version"], unsafe_fixes=how["unsafe_fixes"])
     applied: list[str] = []
     answers: list[str] = []
     if feedback := before.get("revision_feedback", ""):

@@ -372,7 +372,7 @@ def test_a_fork_books_nothing_twice(house, ana):
     decision = {"positions": ["1"], "confidence": "1.00", "by": "rule", "back": "decide"}
     runs.fork(before.pk, by=ana, reason="otherwise", state={**state_of(order), **unbooked, "decision": decision})
     order = drive(order)
-    assert (order.status, order.latest_run.failure_code, house.ledger()) == ("failed", "already_booked", rows)
+    assert (order.status, order.latest_run.failure_code, house.ledger()) == ("failed", "content_changed", rows)
 
 
 def test_a_fork_at_a_question_asks_it_again(house, ana):
