@@ -43,7 +43,7 @@ def test_what_a_bookkeeper_answered_is_booked_and_nothing_else(house, ana):
     assert order.status == "completed"
     (house.books / "ledger.csv").unlink()  # as if it had not been booked, so that nothing else stands in the way
     before = state_of(order)
-    for changed in (
+    changes: list[dict[str, Any]] = [
         {"assigned": {"1": "6815/110"}},
         {"accepted": {**before["accepted"], "rate": "0.01"}},
         {"accepted": {**before["accepted"], "supplier": "70001"}},
@@ -54,7 +54,8 @@ def test_what_a_bookkeeper_answered_is_booked_and_nothing_else(house, ana):
         {"shown": {}},
         {"shown": {**before["shown"], "document": "0" * 64}},
         {"shown": None, "accepted": {}, "assigned": {}, "cleared": []},
-    ):
+    ]
+    for changed in changes:
         order = forked(order, ana, **changed)
         assert (order.status, order.latest_run.failure_code) == ("failed", "content_changed"), changed
         assert house.ledger() == [], changed
