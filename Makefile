@@ -48,7 +48,7 @@ chaos: .venv/dev
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.txt
 	touch $@
 
-.venv/dev: requirements-dev.txt requirements.txt requirements-langgraph.txt | .venv/bin/uv
+.venv/dev: requirements-dev.txt requirements.txt requirements-agents.txt requirements-forges.txt requirements-langgraph.txt | .venv/bin/uv
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements-dev.txt
 	touch $@
 

@@ -13,6 +13,7 @@ from django.contrib.auth.models import Group, User
 from checkpoints.models import WhenBusy
 from hitl.postponing import LONGEST_SNOOZE, MAX_REASON
 from hitl.services import MAX_FEEDBACK
+from runs import rights
 from runs.models import Template
 from runs.workflows import attached
 
@@ -75,7 +76,7 @@ class MessageForm(forms.Form):
     template = forms.ChoiceField(help_text="The steps that a message on this thread goes through.")
     text = forms.CharField(max_length=MAX_FEEDBACK, label="Message", widget=forms.Textarea(attrs={"rows": 3, "data-send-keys": ""}))
 
-    def __init__(self, *args: Any, first: bool, locked: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, first: bool, user: User, locked: bool = False, **kwargs: Any) -> None:
         """`locked` while no message is taken (S0-49): as the page shows it, the words that were sent are refused by the service."""
         super().__init__(*args, **kwargs)
         self.fields["text"].widget.attrs |= {"disabled": True} if locked else {}
@@ -83,7 +84,9 @@ class MessageForm(forms.Form):
         assert isinstance(template, forms.ChoiceField)
         if first:
             fitting = Template.objects.current().filter(needs_repository=False).order_by("title")
-            template.choices = [(one.slug, one.title) for one in fitting if not attached.names_in(one.input_schema)]
+            refused = rights.refusals(user)
+            offered = [one for one in fitting if one.slug not in refused and not attached.names_in(one.input_schema)]
+            template.choices = [(one.slug, one.title) for one in offered]
         else:
             del self.fields["template"]
 

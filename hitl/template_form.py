@@ -189,6 +189,9 @@ def _names(text: str) -> list[str]:
 
 
 def pauses_of(template: Template) -> list[str]:
-    """Titles of the steps after which a person is asked."""
-    titles = {step["name"]: step["title"] for step in definitions.freeze_steps(template.steps)}
+    """Titles of the steps after which a person is asked; none where an earlier version saved what cannot be used."""
+    try:
+        titles = {step["name"]: step["title"] for step in definitions.freeze_steps(template.steps)}
+    except definitions.TemplateInvalid:
+        return []
     return [titles[name_of(step)] for step in template.steps if step.get("pause_after")]

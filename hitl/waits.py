@@ -19,7 +19,7 @@ from hitl.models import OuterRun, Wait
 from hitl.outbound import endpoints, planning, recipients
 from hitl.outbound_models import Occasion
 from hitl.services import NotFound
-from runs import addresses, keyed, policies, waits
+from runs import addresses, keyed, policies, rights, waits
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.states import PENDING
@@ -97,7 +97,9 @@ def open_wait(asked: Asked, *, by: User) -> tuple[Wait, bool]:
     Raises:
         WaitInvalid: what was sent cannot be asked.
         WaitOpen: the run waits with another question.
+        rights.NotPermitted: operators let only others open waits (rights to the template `wait-gate`).
     """
+    rights.check_order(waits.SLUG, by)
     question, team = _checked(asked), _team(asked, by)
     if (known := _known(asked, by)) is not None:
         return known, False

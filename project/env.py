@@ -65,6 +65,14 @@ def rate(name: str, default: int) -> int:
     return int(value)
 
 
+def umask(name: str, default: str) -> int:
+    """Permissions that new files do not get, in octal: `077` for the owner's alone, `027` where a group shares them."""
+    raw = os.environ.get(name) or default
+    if not re.fullmatch(r"0?[0-7]{3}", raw) or int(raw, 8) & 0o700:
+        raise ImproperlyConfigured(f"{name}={raw!r}: use octal digits such as 077 or 027; the owner's own permissions cannot be taken")
+    return int(raw, 8)
+
+
 def items(name: str, default: str = "", separator: str = ",") -> list[str]:
     return [item.strip() for item in os.environ.get(name, default).split(separator) if item.strip()]
 

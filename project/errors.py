@@ -26,13 +26,13 @@ from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYours as EndpointNotYours
 from hitl.outbound.requests import CannotSend
 from hitl.undoing import NotYours
-from runs import queued
+from runs import queued, rights
 from runs.agents.approval import RulesRefused
 from runs.asking_again import CannotAskAgain
 from runs.coders import NoCoder
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.explaining import CallInvalid, ToolNotFound
-from runs.forks import ImportStands, NothingToFork, ReasonMissing, ReviewStands
+from runs.forks import ForkForbidden, ImportStands, NothingToFork, ReasonMissing, ReviewStands
 from runs.keyed import KeyTaken
 from runs.repositories import RepositoryInvalid, RepositoryNotFound
 from runs.services import InputInvalid, OrdersStopped, PauseClosed
@@ -53,6 +53,9 @@ STATUS: dict[type[Exception], int] = {
     RepositoryInvalid: 422,
     OrdersStopped: 409,
     NoCoder: 409,
+    rights.Forbidden: 403,
+    rights.SwitchedOff: 409,
+    ForkForbidden: 403,
     NothingToFork: 409,
     ReviewStands: 409,
     ImportStands: 409,

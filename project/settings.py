@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from pathlib import Path
@@ -11,6 +12,12 @@ from kombu import Exchange, Queue
 
 from project import env
 from runs import limits
+
+WAYSTATION_UMASK = env.umask("WAYSTATION_UMASK", "077")
+"""Permissions that files of Waystation do not have: states, mails with live links and the key are its own user's. `027` shares them with
+the group, for processes that run as several users."""
+WAYSTATION_UMASK_OUTSIDE = os.umask(WAYSTATION_UMASK)
+"""The one that this process was started with: it holds for what is written into repositories of others."""
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -241,6 +248,12 @@ DATABASES = {
         else None,
     )
 }
+WAYSTATION_PRIVATE = [
+    WAYSTATION_DATA,
+    *(Path(f"{DATABASES['default']['NAME']}{end}") for end in ("", "-wal", "-shm") if "sqlite" in DATABASES["default"]["ENGINE"]),
+    *(Path(store["OPTIONS"]["folder"]) for store in (CHECKPOINTS, *CHECKPOINTS_FALLBACKS) if "folder" in store["OPTIONS"]),
+]
+"""Files and folders that an earlier version may have left open to other users: they are closed at every start."""
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -278,6 +291,7 @@ CONTENT_SECURITY_POLICY = {
 }
 
 globals().update(env.mail(env.text("EMAIL_URL") or f"file://{WAYSTATION_DATA / 'mail'}"))
+WAYSTATION_PRIVATE += [Path(folder) for folder in [globals().get("EMAIL_FILE_PATH")] if folder]
 EMAIL_TIMEOUT = WAYSTATION_OUTBOUND_SECONDS
 DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", "Waystation <waystation@localhost>")
 
@@ -288,6 +302,7 @@ STATIC_URL = "static/"
 STATIC_ROOT = Path(env.text("STATIC_ROOT", str(WAYSTATION_DATA / "static")))
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)
+FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o755  # of collected static files, which a web server of another user may serve
 COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
 """Whether `collectstatic` ran: then files are served compressed under names with their digest, else straight from the apps."""
 WHITENOISE_USE_FINDERS = not COLLECTED

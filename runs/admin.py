@@ -21,10 +21,12 @@ from checkpoints import store
 from checkpoints.admin import UNREADABLE, ConfirmedAdmin, IdSearch, ReadOnlyAdmin, as_json, link, row, text, text_column
 from checkpoints.models import Blob
 from runs import admin_credentials as admin_credentials  # registers its page
-from runs import definitions, repositories
+from runs import admin_rights as admin_rights
+from runs import definitions, repositories, rights
 from runs.frequency import PROMISES, WHEN, Frequency
 from runs.models import Definition, Pause, Repository, Run, StepTemplate, Template, WorkOrder
 from runs.steps.sources import BadSource
+from runs.workflows import extras
 from runs.workflows.sequence import UnknownName
 
 RUN_COLOURS = {
@@ -110,7 +112,7 @@ class TemplateAdmin(ReadOnlyAdmin):
     list_select_related = ("created_by",)
     fields = (
         "slug", "version", "title", "description", "steps", "input_schema", "needs_repository", "frequency", "promise", "retention",
-        "size_budget", "created_by", "created_at",
+        "size_budget", "who_may_order", "created_by", "created_at",
     )  # fmt: skip
 
     def has_change_permission(self, request: HttpRequest, obj: Template | None = None) -> bool:
@@ -121,7 +123,14 @@ class TemplateAdmin(ReadOnlyAdmin):
         return not Template.objects.filter(slug=obj.slug, version__gt=obj.version).exists()
 
     def get_readonly_fields(self, request: HttpRequest, obj: Template | None = None) -> Any:
-        return ("slug", "version", "promise", "created_by", "created_at")
+        return ("slug", "version", "promise", "who_may_order", "created_by", "created_at")
+
+    @display(description="who may order")
+    def who_may_order(self, template: Template) -> SafeString:
+        """Settled apart, so that a new version does not lose it."""
+        access = rights.access_to(template.slug)
+        change = link("runs_templateaccess_change", "Change", access.pk) if access else link("runs_templateaccess_add", "Restrict")
+        return format_html("{} · {}", rights.who_may(access), change)
 
     @display(description="what then holds")
     def promise(self, template: Template) -> SafeString:
@@ -135,6 +144,8 @@ class TemplateAdmin(ReadOnlyAdmin):
 
     def response_change(self, request: HttpRequest, obj: Template) -> HttpResponse:
         self.message_user(request, f"{obj} is the newest version. Orders made before keep theirs.", messages.SUCCESS)
+        for words in definitions.warnings_of(obj.steps):
+            self.message_user(request, words, messages.WARNING)
         return HttpResponseRedirect(reverse("admin:runs_template_change", args=[obj.pk]))
 
 
@@ -168,7 +179,12 @@ class RepositoryForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in t
 
     class Meta:
         model = Repository
-        fields = ("url", *repositories.SETTLED)
+        fields = ("url", *repositories.SETTLED, *repositories.GROUPS)
+
+    allowed_templates = JsonField(help_text=Repository._meta.get_field("allowed_templates").help_text, required=False, empty_value=[])
+
+    def clean_allowed_templates(self) -> Any:
+        return self.cleaned_data["allowed_templates"] or []
 
     def clean_url(self) -> str:
         try:
@@ -193,8 +209,18 @@ class RepositoryAdmin(IdSearch):
     show_full_result_count = False
     ordering = ("name", "pk")
     list_display = ("name", "url", "push_policy", "pull_request_policy", "use_template_execution", "created_at")
+    filter_horizontal = ("use_groups", "delivery_groups")
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        for relation, flag in repositories.GROUPS.items():
+            rights.settle(form.instance, relation, flag, form.cleaned_data[relation])
+        if words := extras.missing(form.instance.forge):
+            self.message_user(request, words, messages.WARNING)
+
     fieldsets = (
         (None, {"fields": ("name", "url", "default_template", "check_command", "use_template_execution")}),
+        ("Who may", {"fields": ("use_groups", "delivery_groups", "allowed_templates")}),
         ("What leaves with an order", {"fields": ("author", "base_branch", "push_policy", "pull_request_policy")}),
         ("Where to", {"fields": ("forge", "forge_url", "forge_project", "credential")}),
     )

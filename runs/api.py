@@ -17,9 +17,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints import ids
-from runs import definitions, repositories, services
+from runs import definitions, repositories, rights, services
 from runs.frequency import HOW_LONG, WHEN, Frequency
 from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, StepTemplate, Template, WorkOrder
+from runs.workflows import extras
 
 
 def user_of(request: Request) -> User:
@@ -43,6 +44,15 @@ class NewestFirst(CursorPagination):
         except ValueError as error:
             raise NotFound(self.invalid_cursor_message) from error
         return cursor
+
+
+class NewestVersionFirst(CursorPagination):
+    """Of rows with numbers as keys."""
+
+    ordering = "-id"
+    page_size = 50
+    page_size_query_param = "limit"
+    max_page_size = 200
 
 
 class WorkOrderIn(serializers.Serializer[Any]):
@@ -217,6 +227,11 @@ class TemplateIn(serializers.Serializer[Any]):
 
 
 class TemplateOut(serializers.ModelSerializer[Template]):
+    """`context` holds the person who reads, as `by`."""
+
+    may_order = serializers.SerializerMethodField(help_text="Whether you may make work orders by it.")
+    who_may_order = serializers.SerializerMethodField(help_text="In words.")
+    warnings = serializers.SerializerMethodField(help_text="What its steps need and this server lacks, with the line that installs it.")
     frequency_promise = serializers.CharField(help_text="What holds of a run's steps with this frequency.")
 
     class Meta:
@@ -234,8 +249,20 @@ class TemplateOut(serializers.ModelSerializer[Template]):
             "frequency_promise",
             "retention",
             "size_budget",
+            "may_order",
+            "who_may_order",
+            "warnings",
             "created_at",
         ]
+
+    def get_warnings(self, template: Template) -> list[str]:
+        return definitions.warnings_of(template.steps)
+
+    def get_may_order(self, template: Template) -> bool:
+        return rights.why_not(template.slug, self.context["by"]) is None
+
+    def get_who_may_order(self, template: Template) -> str:
+        return rights.who_may(rights.access_to(template.slug))
 
 
 class StepTemplateIn(serializers.Serializer[Any]):
@@ -250,17 +277,34 @@ class StepTemplateIn(serializers.Serializer[Any]):
 
 
 class StepTemplateOut(serializers.ModelSerializer[StepTemplate]):
+    warnings = serializers.SerializerMethodField(help_text="What it needs and this server lacks, with the line that installs it.")
+
     class Meta:
         model = StepTemplate
-        fields: ClassVar = ["slug", "version", "title", "function", "config", "sub_steps", "created_at"]
+        fields: ClassVar = ["slug", "version", "title", "function", "config", "sub_steps", "warnings", "created_at"]
+
+    def get_warnings(self, kind: StepTemplate) -> list[str]:
+        return definitions.warnings_of_kind(kind)
 
 
 class RepositoryOut(serializers.ModelSerializer[Repository]):
     id = serializers.CharField(source="shown_id", help_text="repo_…")
+    allowed_templates = serializers.ListField(child=serializers.CharField(), help_text="Slugs; empty: all templates.")
+    use_groups: Any = serializers.SlugRelatedField(
+        slug_field="name", many=True, read_only=True, help_text="Whose members may order on it; empty: everybody."
+    )
+    delivery_groups: Any = serializers.SlugRelatedField(
+        slug_field="name", many=True, read_only=True, help_text="Whose members' work may be pushed; empty: whoever may use it."
+    )
+
+    warnings = serializers.SerializerMethodField(help_text="What its forge needs and this server lacks, with the line that installs it.")
 
     class Meta:
         model = Repository
-        fields: ClassVar = ["id", "url", *repositories.SETTLED, "created_at"]
+        fields: ClassVar = ["id", "url", *repositories.SETTLED, *repositories.GROUPS, "warnings", "created_at"]
+
+    def get_warnings(self, repository: Repository) -> list[str]:
+        return [words for words in [extras.missing(repository.forge)] if words]
 
 
 class RepositoryIn(serializers.Serializer[Any]):
@@ -280,6 +324,21 @@ class RepositoryIn(serializers.Serializer[Any]):
     forge_url = serializers.CharField(max_length=500, required=False, allow_blank=True, help_text="Empty: the forge's own service.")
     forge_project = serializers.CharField(max_length=300, required=False, allow_blank=True, help_text="owner/name; empty: as in the URL.")
     credential = serializers.CharField(max_length=80, required=False, allow_blank=True, help_text="A credential's name, never its value.")
+    allowed_templates = serializers.ListField(
+        child=serializers.CharField(max_length=80), required=False, max_length=100, help_text="Slugs; empty: all templates."
+    )
+    use_groups = serializers.ListField(
+        child=serializers.CharField(max_length=150),
+        required=False,
+        max_length=100,
+        help_text="Names of the groups whose members may order on it; empty: everybody.",
+    )
+    delivery_groups = serializers.ListField(
+        child=serializers.CharField(max_length=150),
+        required=False,
+        max_length=100,
+        help_text="Names of the groups whose members' work may be pushed to it; empty: whoever may use it.",
+    )
 
 
 class TemplateExecutionIn(serializers.Serializer[Any]):
@@ -350,6 +409,35 @@ class MayEditTemplates(BasePermission):
         return request.method in SAFE_METHODS or request.user.has_perm("runs.add_template")
 
 
+class TemplateRow(serializers.ModelSerializer[Template]):
+    """Of the list: what may be ordered, and why what may not."""
+
+    may_order = serializers.SerializerMethodField(help_text="Whether you may make work orders by it.")
+    refusal = serializers.SerializerMethodField(help_text="Why you may not; empty where you may.")
+
+    class Meta:
+        model = Template
+        fields: ClassVar = ["slug", "version", "title", "description", "needs_repository", "may_order", "refusal", "created_at"]
+
+    def get_may_order(self, template: Template) -> bool:
+        return template.slug not in self.context["refusals"]
+
+    def get_refusal(self, template: Template) -> str:
+        refusal = self.context["refusals"].get(template.slug)
+        return str(refusal) if refusal else ""
+
+
+class WorkflowTemplates(APIView):
+    """The current versions of all templates."""
+
+    @extend_schema(operation_id="list_templates", responses=TemplateRow(many=True), summary="List templates, newest first")
+    def get(self, request: Request) -> Response:
+        pages = NewestVersionFirst()
+        found = pages.paginate_queryset(Template.objects.current(), request, view=self)
+        rows = TemplateRow(found, many=True, context={"refusals": rights.refusals(user_of(request))})
+        return pages.get_paginated_response(rows.data)
+
+
 class WorkflowTemplate(APIView):
     """A template's current version. PUT saves the next one; orders made before keep theirs."""
 
@@ -357,14 +445,15 @@ class WorkflowTemplate(APIView):
 
     @extend_schema(operation_id="get_template", responses=TemplateOut, summary="Read a template")
     def get(self, request: Request, slug: str) -> Response:
-        return Response(TemplateOut(definitions.current(slug)).data)
+        return Response(TemplateOut(definitions.current(slug), context={"by": user_of(request)}).data)
 
     @extend_schema(operation_id="edit_template", request=TemplateIn, responses=TemplateOut, summary="Save a template as its next version")
     def put(self, request: Request, slug: str) -> Response:
         data = TemplateIn(data=request.data)
         data.is_valid(raise_exception=True)
+        definitions.check_keys(request.data, {*data.fields, *TemplateOut.Meta.fields})  # what was read may be sent back
         template = definitions.edit_template(slug, by=user_of(request), **data.validated_data)
-        return Response(TemplateOut(template).data)
+        return Response(TemplateOut(template, context={"by": user_of(request)}).data)
 
 
 class MayEditStepTemplates(BasePermission):
@@ -392,4 +481,5 @@ class WorkflowStepTemplate(APIView):
     def put(self, request: Request, slug: str) -> Response:
         data = StepTemplateIn(data=request.data)
         data.is_valid(raise_exception=True)
+        definitions.check_keys(request.data, {*data.fields, *StepTemplateOut.Meta.fields})
         return Response(StepTemplateOut(definitions.edit_step_template(slug, **data.validated_data)).data)

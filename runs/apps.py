@@ -1,6 +1,7 @@
 from django.apps import AppConfig
 from django.conf import settings
 
+from checkpoints import private
 from runs import checks as checks  # registers them
 from runs.agents import model
 
@@ -11,6 +12,7 @@ class RunsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        private.tighten(getattr(settings, "WAYSTATION_PRIVATE", ()), umask=getattr(settings, "WAYSTATION_UMASK", 0))
         model.configure(
             model.Server(
                 default=settings.WAYSTATION_MODEL,

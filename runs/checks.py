@@ -6,17 +6,22 @@ import os
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Error, Warning, register
 
 from checkpoints import checks
 from runs.steps import sandbox
+from runs.workflows import extras
 
 
 @register("runs")
 def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """What the setting alone tells."""
     words = sandbox.wrong(settings.WAYSTATION_COMMAND_SANDBOX)
-    return [Error(f"WAYSTATION_COMMAND_SANDBOX: {words}", id="runs.E001")] if words else []
+    found: list[CheckMessage] = [Error(f"WAYSTATION_COMMAND_SANDBOX: {words}", id="runs.E001")] if words else []
+    model = settings.WAYSTATION_MODEL
+    if lacking := extras.missing(model.provider):
+        found.append(Warning(f"WAYSTATION_MODEL is {model.model}, but no agent can ask it here. {lacking}", id="runs.W003"))
+    return found
 
 
 @register("runs", deploy=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import AbstractBaseUser, Group, User
 from django.db import IntegrityError, transaction
 
 from checkpoints import codec, redaction
@@ -16,7 +16,7 @@ from runs import workflows as workflows  # registers the step functions
 from runs.frequency import Frequency
 from runs.models import Definition, StepTemplate, Template
 from runs.steps import graphs as graphs  # registers "langgraph"
-from runs.workflows import schemas
+from runs.workflows import extras, schemas, spelling
 from runs.workflows.base import ConfigInvalid, UnknownStep, check_config, find
 from runs.workflows.fingerprint import fingerprint
 from runs.workflows.flow import SUB_STEPS
@@ -28,6 +28,12 @@ EDITED = (
     "title", "description", "input_schema", "needs_repository", "steps", "reducers", "frequency", "retention", "size_budget",
 )  # fmt: skip
 RESERVED = {"approve", "revise", "cancel"}
+CHOICE_KEYS = ("name", "label", "to")
+STEP_KEYS = frozenset({
+    "name", "step_type", "step_template_slug", "pause_after", "pause_phase", "revise_to", "choices", "max_revisions",
+    *policies.SCHEMA["properties"],
+})  # fmt: skip
+"""All that a step of a template may say. A key that is misspelt would be a rule that nobody keeps."""
 
 
 class TemplateInvalid(Exception):
@@ -69,6 +75,7 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, after: int |
     values = {**kept, **fields}
     _check_texts(slug, fields)
     freeze_steps(values.get("steps", []))
+    _check_people(values["steps"], "steps")
     _check_schema(values.get("input_schema", {}))
     _check_reducers(values.get("reducers", {}))
     _check_keeping(values)
@@ -115,6 +122,7 @@ def edit_step_template(
         raise TemplateInvalid({f"config.{place}" if place else "config": texts for place, texts in error.errors.items()}) from error
     if sub_steps:
         freeze_steps(values["sub_steps"], inside=(slug,))
+        _check_people(values["sub_steps"], "sub_steps")
     last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
     if last and {name: getattr(last, name) for name in values} == values:
         return last
@@ -124,6 +132,21 @@ def edit_step_template(
             return StepTemplate.objects.create(slug=slug, version=last.version + 1 if last else 1, **values)
     except IntegrityError as error:  # step_template_version_once
         raise TemplateInvalid({"version": [SAVED_MEANWHILE]}) from error
+
+
+def warnings_of(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a template can be saved with and cannot be run with on this server, in sentences."""
+    try:
+        return extras.warnings_of(freeze_steps(steps), default=settings.WAYSTATION_MODEL.model)
+    except TemplateInvalid:
+        return []
+
+
+def warnings_of_kind(kind: StepTemplate) -> list[str]:
+    """The same of a step template."""
+    about = {"function": kind.function, "config": kind.config}
+    own = extras.warnings_of([about], default=settings.WAYSTATION_MODEL.model)
+    return sorted({*own, *(warnings_of(kind.sub_steps) if kind.sub_steps else ())})
 
 
 def current_step_template(slug: str) -> StepTemplate:
@@ -198,11 +221,14 @@ def freeze_steps(steps: Any, *, inside: tuple[str, ...] = ()) -> list[FrozenStep
 
 
 def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str], inside: tuple[str, ...]) -> FrozenStep:
+    if misspelt := [name for name in step if name not in STEP_KEYS]:
+        raise TemplateInvalid({f"steps.{position}.{name}": [spelling.unknown("key", str(name), STEP_KEYS)] for name in misspelt})
     step_type = str(step.get("step_type") or "")
     slug = str(step.get("step_template_slug") or "")
     kind = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
     if kind is None:
-        raise TemplateInvalid({f"steps.{position}.step_template_slug": [f"There is no step template {slug!r}."]})
+        known = StepTemplate.objects.order_by("slug").values_list("slug", flat=True).distinct()
+        raise TemplateInvalid({f"steps.{position}.step_template_slug": [spelling.unknown("step template", slug, known)]})
     name = str(step.get("name") or step_type or slug)
     if name in taken or not name or len(name) > 100:
         raise TemplateInvalid({f"steps.{position}.name": [f"Each step needs a name of its own; {name!r} is taken, empty or too long."]})
@@ -248,7 +274,7 @@ def fingerprint_of(name: str) -> str:
 
 
 def _choices(choices: Any, position: int) -> list[Choice]:
-    known = isinstance(choices, list) and all(isinstance(choice, dict) and {"name", "label", "to"} <= choice.keys() for choice in choices)
+    known = isinstance(choices, list) and all(isinstance(choice, dict) and choice.keys() == set(CHOICE_KEYS) for choice in choices)
     if not known or any(not 0 < len(str(choice["name"])) <= 64 for choice in choices):
         raise TemplateInvalid({f"steps.{position}.choices": ["A list of objects with name (up to 64 characters), label and to."]})
     return [{"name": str(choice["name"]), "label": str(choice["label"]), "to": str(choice["to"])} for choice in choices]
@@ -266,6 +292,37 @@ def _check_ways(steps: Sequence[FrozenStep]) -> None:
             raise TemplateInvalid({f"steps.{step['name']}.choices": ["approve, revise and cancel are answers already."]})
         if step["pause_after"] and not step["pause_phase"]:
             raise TemplateInvalid({f"steps.{step['name']}.pause_phase": ["A step that pauses needs a pause_phase."]})
+
+
+def _check_people(steps: Sequence[Mapping[str, Any]], field: str) -> None:
+    """Raise TemplateInvalid where the rules of a step name somebody who is not there: nobody would be asked in that name."""
+    named: dict[str, dict[str, list[str]]] = {"users": {}, "groups": {}}
+    for position, step in enumerate(steps):
+        review = step.get("review") or {}
+        places = [("reviewers", review.get("reviewers", {}))]
+        places += [(f"escalation.{number}", stage) for number, stage in enumerate(review.get("escalation", []))]
+        for place, actors in places:
+            for kind, found in named.items():
+                for name in actors.get(kind, []):
+                    found.setdefault(name, []).append(f"{field}.{position}.review.{place}.{kind}")
+    errors: dict[str, list[str]] = {}
+    for kind, what, known in (
+        ("users", "person with an active account", User.objects.filter(is_active=True).values_list("username", flat=True)),
+        ("groups", "group", Group.objects.values_list("name", flat=True)),
+    ):
+        names = set(named[kind])
+        there = set(known.filter(**{"username__in" if kind == "users" else "name__in": names})) if names else names
+        for name in sorted(names - there):
+            for place in named[kind][name]:
+                errors.setdefault(place, []).append(spelling.unknown(what, name, known.order_by("pk")[:1_000]))
+    if errors:
+        raise TemplateInvalid(errors)
+
+
+def check_keys(given: Iterable[str], known: Collection[str]) -> None:
+    """Raise TemplateInvalid for keys of a document that nobody would read."""
+    if errors := {str(name)[:100]: [spelling.unknown("key", str(name), known)] for name in given if name not in known}:
+        raise TemplateInvalid(errors)
 
 
 def _check_texts(slug: str, fields: Mapping[str, Any]) -> None:

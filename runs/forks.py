@@ -37,6 +37,14 @@ class ReasonMissing(NothingToFork):
     code = "reason_required"
 
 
+class ForkForbidden(NothingToFork):
+    """The person may not begin work by the run's template, or not on its repository: `code` is that of `rights.NotPermitted`."""
+
+    def __init__(self, words: str, *, code: str) -> None:
+        super().__init__(words)
+        self.code = code
+
+
 class ReviewStands(NothingToFork):
     """A run would begin behind a step whose review rules were not kept for what it begins with. Nothing was changed."""
 

@@ -32,6 +32,7 @@ from runs.recipe_models import PushPolicy as PushPolicy
 from runs.recipe_models import Repository as Repository
 from runs.recipe_models import StepTemplate as StepTemplate
 from runs.recipe_models import Template as Template
+from runs.recipe_models import TemplateAccess as TemplateAccess
 from runs.recipe_models import TemplateQuerySet as TemplateQuerySet
 from runs.recipe_models import read_delivery as read_delivery
 from runs.recipe_models import within as within

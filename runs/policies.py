@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from checkpoints.reducers import REDUCERS
 from runs.frequency import Frequency
-from runs.workflows import review, schemas
+from runs.workflows import review, schemas, spelling
 from runs.workflows.calendars import Calendar, read
 from runs.workflows.sequence import Retry
 
@@ -53,7 +53,7 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
     """The step's policies with everything filled in; only those it names. Raises PolicyInvalid."""
     named = {name: step[name] for name in SCHEMA["properties"] if name in step}
     for error in Draft202012Validator(SCHEMA).iter_errors(named):
-        raise PolicyInvalid(".".join(str(part) for part in error.absolute_path), error.message[:300])
+        raise PolicyInvalid(".".join(str(part) for part in error.absolute_path), spelling.refusal(error))
     if named.get("skip_when") is not None:
         _check_condition(named["skip_when"])
     if named.get("queue", "steps") not in settings.WAYSTATION_QUEUES:
@@ -113,7 +113,7 @@ def check_keeping(values: Mapping[str, Any]) -> None:
     if values.get("frequency", Frequency.STEP) not in Frequency.values:
         raise PolicyInvalid("frequency", f"One of {', '.join(Frequency.values)}.")
     for error in Draft202012Validator(RETENTION).iter_errors(values.get("retention", {})):
-        raise PolicyInvalid(".".join(["retention", *(str(part) for part in error.absolute_path)]), error.message[:300])
+        raise PolicyInvalid(".".join(["retention", *(str(part) for part in error.absolute_path)]), spelling.refusal(error))
     budget = values.get("size_budget")
     if budget is not None and (type(budget) is not int or not 1 <= budget < 2**63):
         raise PolicyInvalid("size_budget", "A whole number of bytes from 1, or null for the usual budget.")

@@ -20,7 +20,7 @@ from checkpoints.fields import demand
 from checkpoints.models import Thread
 from checkpoints.rounds import Row
 from checkpoints.sealing import KeyMissing
-from runs import definitions, keyed, threads
+from runs import definitions, keyed, rights, threads
 from runs.engine.facts import line
 from runs.models import QueuedTurn, Run
 from runs.services import InputInvalid
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 LONGEST = 20
 """Messages that may wait on one thread."""
-UNFIT = (InputInvalid, NothingToResume, definitions.TemplateNotFound, store.CheckpointDamaged, reducers.MergeFailed)
+UNFIT = (rights.NotPermitted, InputInvalid, NothingToResume, definitions.TemplateNotFound, store.CheckpointDamaged, reducers.MergeFailed)
 """Why a message that waited cannot begin any more."""
 
 
@@ -64,7 +64,7 @@ class TurnRefused(Exception):
 @transaction.atomic(durable=True)
 def put(thread_id: uuid.UUID, turn: Turn, *, by: User, interrupts: bool = False) -> QueuedTurn:
     """Put a message in line. Raises QueueFull, and what `threads.check_turn` raises."""
-    threads.check_turn(thread_id, turn)
+    threads.check_turn(thread_id, turn, by=by)
     Thread.objects.filter(pk=thread_id).update(when_busy=F("when_busy"))  # its row is ours: nobody else counts meanwhile
     if QueuedTurn.objects.waiting().filter(thread=thread_id).count() >= LONGEST:
         raise QueueFull(f"{LONGEST} messages wait on this thread already. Withdraw one, or let them begin first.")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, PermissionsMixin
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, PermissionsMixin
 from django.db import models
 from django.db.models import Q
 
@@ -86,6 +86,32 @@ class Template(models.Model):
     def frequency_promise(self) -> str:
         """What holds of its runs' steps."""
         return PROMISES[self.frequency]
+
+
+class TemplateAccess(models.Model):
+    """Who may order by a template, whichever version is current. A template without such a row is everybody's."""
+
+    slug = models.SlugField(max_length=80, help_text="The template's slug. All of its versions are meant, those to come too.")
+    enabled = models.BooleanField(
+        default=True, help_text="Off: nobody begins new work by this template. Work that was ordered before goes on."
+    )
+    groups = models.ManyToManyField(
+        Group,
+        blank=True,
+        related_name="+",
+        help_text="Whose members may order by it. None chosen: everybody who can log in. Superusers always may.",
+    )
+    restricted = models.BooleanField(
+        default=False, editable=False, help_text="Whether groups were chosen; it stays so when a chosen group is deleted."
+    )
+
+    class Meta:
+        verbose_name = "right to a template"
+        verbose_name_plural = "rights to templates"
+        constraints = [models.UniqueConstraint(fields=["slug"], name="template_access_slug_once")]
+
+    def __str__(self) -> str:
+        return self.slug
 
 
 OWN_REDUCERS = {
@@ -204,12 +230,33 @@ class Repository(ids.Shown, models.Model):
     credential = models.CharField(
         max_length=80, blank=True, help_text="Name of the credential with the token for clones, pushes and pull requests."
     )
+    use_groups = models.ManyToManyField(
+        Group,
+        blank=True,
+        related_name="+",
+        verbose_name="who may use it",
+        help_text="Groups whose members may make work orders on it. None chosen: everybody who can log in. Superusers always may.",
+    )
+    use_restricted = models.BooleanField(default=False, editable=False)
+    delivery_groups = models.ManyToManyField(
+        Group,
+        blank=True,
+        related_name="+",
+        verbose_name="who may have work delivered",
+        help_text="Groups whose members' orders may push to it and open pull requests. None chosen: whoever may use it. "
+        "What nobody reviewed leaves for holders of “Can have work delivered that nobody reviewed” alone.",
+    )
+    delivery_restricted = models.BooleanField(default=False, editable=False)
+    allowed_templates = models.JSONField(
+        default=list, blank=True, help_text='Slugs of the templates that may be ordered on it, such as ["repo-tidy"]; empty for all.'
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = RepositoryQuerySet.as_manager()
 
     class Meta:
         verbose_name_plural = "repositories"
+        permissions = [("deliver_unreviewed", "Can have work delivered that nobody reviewed")]
         constraints = [
             models.UniqueConstraint(fields=["url"], name="repository_url_once"),
             models.CheckConstraint(condition=Q(push_policy__in=PushPolicy.values), name="repository_push_policy_known"),

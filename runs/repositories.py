@@ -9,19 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.db import transaction
 
+from runs import rights
 from runs.forges.places import BadForge, checked_project, checked_url, project_of
 from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, Template
 from runs.steps.sources import BadSource, check_source
+from runs.workflows import spelling
 
 USUAL_TEMPLATE = "repo-tidy"
 """Of an order that names no template, on a repository that names none."""
 SETTLED = (
     "name", "default_template", "check_command", "author", "use_template_execution", "base_branch", "push_policy", "pull_request_policy",
-    "forge", "forge_url", "forge_project", "credential",
+    "forge", "forge_url", "forge_project", "credential", "allowed_templates",
 )  # fmt: skip
 """What may be changed of a repository without making it another one."""
+GROUPS = {"use_groups": "use_restricted", "delivery_groups": "delivery_restricted"}
+"""Whom a repository is for, each with the column that says that groups were chosen (`rights.settle`)."""
 _BRANCH = re.compile(r"(?!-)(?!.*(\.\.|//|@\{|\.lock(/|$)|/\.|\.$))(?![./])[^\s~^:?*\[\\\x00-\x1f\x7f]+(?<!/)")
 _CREDENTIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -50,18 +55,31 @@ def find(repository_id: uuid.UUID) -> Repository:
 
 @transaction.atomic(durable=True)
 def configure(repository_id: uuid.UUID, **changes: Any) -> Repository:
-    """Change what is settled of a repository, some of SETTLED. Orders that were made keep theirs, but nothing leaves that is forbidden now.
+    """Change what is settled of a repository, some of SETTLED and GROUPS, which are lists of names.
+
+    Orders that were made keep theirs, but nothing leaves that is forbidden now.
 
     Raises RepositoryNotFound, RepositoryInvalid.
     """
     repository = find(repository_id)
+    chosen = {name: _groups(name, changes.pop(name)) for name in GROUPS if name in changes}
     for name, value in changes.items():
         assert name in SETTLED, name
         setattr(repository, name, value)
     if errors := problems({name: getattr(repository, name) for name in (*SETTLED, "url")}):
         raise RepositoryInvalid(errors)
     repository.save(update_fields=list(changes))
+    for name, groups in chosen.items():
+        rights.settle(repository, name, GROUPS[name], groups)
     return repository
+
+
+def _groups(field: str, names: list[str]) -> list[Group]:
+    found = {group.name: group for group in Group.objects.filter(name__in=names)}
+    if missing := [name for name in names if name not in found]:
+        known = Group.objects.order_by("name").values_list("name", flat=True)
+        raise RepositoryInvalid({field: [spelling.unknown("group", name, known) for name in missing]})
+    return list(found.values())
 
 
 def checked_source(url: str) -> str:
@@ -101,7 +119,7 @@ def problems(values: Mapping[str, Any]) -> dict[str, list[str]]:
     checks = {
         "name": _name, "default_template": _default_template, "check_command": _check_command, "base_branch": _base_branch,
         "credential": _credential, "push_policy": _push_policy, "pull_request_policy": _pull_request_policy, "forge": _forge,
-        "forge_url": _forge_url, "forge_project": _forge_project,
+        "forge_url": _forge_url, "forge_project": _forge_project, "allowed_templates": _allowed_templates,
     }  # fmt: skip
     for field, check in checks.items():
         if field not in found and (sentence := check(values)):
@@ -121,6 +139,17 @@ def _default_template(values: Mapping[str, Any]) -> str:
     slug = values["default_template"]
     fits = not slug or Template.objects.current().filter(slug=slug, needs_repository=True).exists()
     return "" if fits else f"There is no template {slug[:80]!r} that works on a repository."
+
+
+def _allowed_templates(values: Mapping[str, Any]) -> str:
+    slugs = values["allowed_templates"]
+    if not isinstance(slugs, list) or not all(isinstance(slug, str) for slug in slugs):
+        return 'Give a list of slugs such as ["repo-tidy"]; an empty list for all templates.'
+    known = set(Template.objects.current().filter(needs_repository=True).values_list("slug", flat=True))
+    if missing := [slug for slug in slugs if slug not in known]:
+        return spelling.unknown("template that works on a repository", missing[0], known)
+    default = values["default_template"] or USUAL_TEMPLATE
+    return f"Orders that name no template go by {default}: allow it, or choose another default." if slugs and default not in slugs else ""
 
 
 def _check_command(values: Mapping[str, Any]) -> str:

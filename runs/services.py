@@ -17,17 +17,18 @@ from django.utils import timezone
 from checkpoints import codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
-from runs import coders, definitions, files, forks, imported, keyed, repositories, urgency
+from runs import coders, definitions, files, forks, imported, keyed, repositories, rights, urgency
 from runs.engine import approvals, code_changes, commit, damage, ending
 from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
 from runs.engine.interruptions import BEFORE, STOPS
-from runs.forks import NothingToFork, check_brought, check_imported, check_reason, origin_of, terms
-from runs.models import Pause, Repository, Run, Template, WorkOrder
+from runs.forks import ForkForbidden, NothingToFork, check_brought, check_imported, check_reason, origin_of, terms
+from runs.models import Definition, Pause, Repository, Run, Template, WorkOrder
 from runs.states import EXPIRED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
 from runs.tasks import next_turn_on_commit, nudge_on_commit
 from runs.urgency import Urgency
 from runs.workflows import attached, calls, schemas, sequence
+from runs.workflows.base import Delivery
 
 FIRST_STATE = imported.NOTHING_ANSWERED
 """What every thread's first run starts from, beside its input."""
@@ -81,8 +82,10 @@ def submit(
     Raises:
         definitions.TemplateNotFound, InputInvalid, sources.BadSource, OrdersStopped, coders.NoCoder: nothing was made; the message says
             what to change.
+        rights.NotPermitted: the template or the repository is not for this person, or the work could not be delivered for them.
     """
     recipe = definitions.current(template or repositories.template_for(repository_url))
+    rights.check_order(recipe.slug, by)
     values = dict(input or {})
     check_words(title.strip(), request)
     check_input(recipe, values)
@@ -156,7 +159,9 @@ def _create(
     repository = Repository.objects.filter(url=source).first() if source else None
     if repository is not None and not repository.use_template_execution:
         raise OrdersStopped(f"Work orders on {repository.name} are switched off, so none was made. An operator can switch them on again.")
+    rights.check_order(template.slug, by, repository=repository)
     definition = definitions.freeze(template)
+    _check_delivery(definition, source, repository, input, by)
     if coders.writes_code(definition.steps) and not request.strip():
         raise InputInvalid({"request": ["Say in words what is to be changed: an agent is told just that."]})
     about = source.rstrip("/").rsplit("/", 1)[-1] or next((file["name"] for file in brought.values()), "")
@@ -189,6 +194,14 @@ def _create(
     if lines := [*asked, *unkept(input)]:
         log.append(thread.pk, run.pk, lines)
     return order
+
+
+def _check_delivery(definition: Definition, source: str, repository: Repository | None, input: Mapping[str, Any], by: User) -> None:
+    """Raise rights.Forbidden for an order whose end is refused anyhow; what the push itself asks is `delivering.require_right`."""
+    settled = repository.delivery if repository is not None else Delivery()
+    at = rights.delivering_step(definition.steps)
+    if source and at and settled.pushes(asked=bool(input.get("push"))):
+        rights.check_delivery(source, definition.template_slug, [by], reviewed=rights.is_reviewed(definition.steps, at))
 
 
 def allow_orders(repository_id: uuid.UUID, *, allowed: bool) -> Repository:
@@ -265,6 +278,7 @@ def fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str,
     Raises:
         ReasonMissing: no reason given, or none that can be kept.
         ReviewStands: the state is another one, and a step before has review rules.
+        ForkForbidden: the person may not order by this template, or not on this repository.
         NothingToFork: no step follows there, another run of the thread is still alive, or the state is no JSON.
         store.CheckpointDamaged: the checkpoint cannot be read.
     """
@@ -289,6 +303,7 @@ def begin_fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mappin
     """`fork`, inside the caller's transaction; with `around` also behind a review, which the caller then records (`hitl.stepping`)."""
     checkpoint = Checkpoint.objects.select_related("thread").get(pk=checkpoint_id)
     wrote, next_step = origin_of(checkpoint)
+    _check_fork(wrote, by)
     before = store.load(checkpoint)
     after = before if state is None else dict(state)
     if after.get(calls.DECISIONS, {}) != before.get(calls.DECISIONS, {}):  # F6
@@ -305,6 +320,14 @@ def begin_fork(checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mappin
     words = f"Forked by {name} from {checkpoint.shown_id}, at {f'step {next_step}' if next_step else 'the end'}: {reason}"
     log.append(checkpoint.thread_id, run.pk, [line(words, step=next_step, edited=state is not None)])
     return run
+
+
+def _check_fork(wrote: Run, by: User) -> None:
+    repository = Repository.objects.filter(url=wrote.work_order.repository_url).first() if wrote.work_order else None
+    try:
+        rights.check_order(wrote.definition.template_slug, by, repository=repository)
+    except rights.NotPermitted as error:
+        raise ForkForbidden(str(error), code=error.code) from error
 
 
 def suspend(order_id: uuid.UUID, *, by: User) -> None:

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from checkpoints import codec, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread, WhenBusy
-from runs import conversation, definitions, keyed, urgency
+from runs import conversation, definitions, keyed, rights, urgency
 from runs.engine.begin import Start, begin, following
 from runs.engine.facts import line, unkept
 from runs.forks import check_imported, terms
@@ -126,6 +126,7 @@ def invoke(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
         NothingToResume: no input, and nothing that a run could go on with.
         InputInvalid, definitions.TemplateNotFound: what was given cannot be used.
         ReviewStands: the caller names a place behind a step that has review rules.
+        rights.NotPermitted: the template is not for this person.
         store.CheckpointDamaged, reducers.MergeFailed: the state cannot be loaded or merged; never a silent fresh start (C24).
     """
     try:
@@ -142,6 +143,7 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     if place.last is not None and not turn.manual and turn.input is None and place.last.status in RETRIED:
         return _retry(place, by)
     definition = _definition(turn, place)
+    rights.check_order(definition.template_slug, by)
     _check_stops(definition, turn)
     start = plan(turn, place, definition, _checkpoint(turn, place, thread_id), now=timezone.now())
     check_imported(start.parent, definition.steps, start.next_step)
@@ -170,10 +172,12 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     return run
 
 
-def check_turn(thread_id: uuid.UUID, turn: Turn) -> Place:
+def check_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Place:
     """Raise what `invoke` would for this input, were the thread free; gives where the thread stands."""
     place = place_of(thread_id)
-    _check_stops(_definition(turn, place), turn)
+    definition = _definition(turn, place)
+    rights.check_order(definition.template_slug, by)
+    _check_stops(definition, turn)
     _check_own(place)
     return place
 

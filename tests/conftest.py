@@ -33,6 +33,7 @@ from tests import (
 from tests.ledger import unguarded as unguarded
 from tests.mailing import reachable as reachable
 from tests.mailing import receiver as receiver
+from tests.people import group, person
 
 ledger.let_flush()
 
@@ -144,13 +145,13 @@ def redacting() -> Iterator[Callable[[list[str]], None]]:
 
 @pytest.fixture
 def team(db: None) -> Group:
-    return Group.objects.create(name="platform")
+    return group("platform")
 
 
 @pytest.fixture
 def ana(team: Group) -> User:
     """Asks for work; in the team."""
-    user = User.objects.create_user("ana", password="ana's long password", first_name="Ana", last_name="Ruiz")
+    user = person("ana", first_name="Ana", last_name="Ruiz")
     user.groups.add(team)
     return user
 
@@ -158,7 +159,7 @@ def ana(team: Group) -> User:
 @pytest.fixture
 def ben(team: Group) -> User:
     """Reviews; in the team."""
-    user = User.objects.create_user("ben", password="ben's long password", first_name="Ben")
+    user = person("ben", first_name="Ben")
     user.groups.add(team)
     return user
 
@@ -166,7 +167,7 @@ def ben(team: Group) -> User:
 @pytest.fixture
 def zoe(db: None) -> User:
     """A stranger: logged in, but neither owner nor in the team."""
-    return User.objects.create_user("zoe", password="zoe's long password")
+    return person("zoe")
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from hitl import deadlines
 from runs import definitions
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive
+from tests.people import hire
 
 HOUR = dt.timedelta(hours=1)
 
@@ -25,6 +26,7 @@ def asked(make_order: Callable[..., WorkOrder]) -> Callable[..., WorkOrder]:
         first = {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
         last = {"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish"}
         steps = [{**first, "review": review, **(step or {})}, last]
+        hire(review)
         definitions.edit_template("ruled", steps=steps, title="Ruled", needs_repository=False)
         return drive(make_order("ruled"))
 

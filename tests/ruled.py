@@ -18,6 +18,7 @@ from hitl.models import ApiToken, Decision, Vote
 from runs import definitions
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive
+from tests.people import hire
 
 Door = Callable[[User, Pause, str, str], str]
 
@@ -34,6 +35,7 @@ def ruled(make_order: Callable[..., WorkOrder]) -> Callable[..., WorkOrder]:
             {"step_type": "execute", "step_template_slug": "test-work"},
             {"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish"},
         ]
+        hire(review)
         definitions.edit_template("ruled", steps=steps, title="Ruled", needs_repository=False)
         return drive(make_order("ruled", **(order or {})))
 

@@ -23,6 +23,8 @@ SERVERS = {
     "uvicorn": ("--host", "127.0.0.1", "--log-level", "warning", "--ws-per-message-deflate", "false", "--port"),
 }
 T = TypeVar("T")
+UMASK = 0o022
+"""As most shells have it: what others on the machine may read is up to Waystation."""
 
 
 def until(look: Callable[[], T], *, seconds: float = 60, what: str = "it") -> T:
@@ -72,6 +74,7 @@ class Stack:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
+                umask=UMASK,
             )
         self.processes.append(process)
         return process
@@ -120,7 +123,7 @@ class Stack:
 
     def manage(self, *arguments: str, check: bool = True) -> str:
         done = subprocess.run(
-            [sys.executable, "manage.py", *arguments], cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False
+            [sys.executable, "manage.py", *arguments], cwd=ROOT, env=self.environment, capture_output=True, text=True, umask=UMASK
         )
         assert not check or done.returncode == 0, done.stderr
         return done.stdout + (done.stderr if not check else "")

@@ -19,13 +19,14 @@ from hitl.forms import WorkOrderForm
 from hitl.models import Via
 from hitl.views import artifacts, family
 from hitl.views.common import person
-from runs import asking_again
+from runs import asking_again, rights
 from runs import services as runs
 from runs.coders import NoCoder
-from runs.definitions import TemplateNotFound
+from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.engine.interruptions import STOPS
 from runs.models import Repository, Template, WorkOrder
 from runs.repositories import USUAL_TEMPLATE
+from runs.rights import NotPermitted
 from runs.services import InputInvalid, OrdersStopped
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
@@ -56,11 +57,15 @@ def order_list(request: HttpRequest) -> HttpResponse:
 @login_required
 def order_new(request: HttpRequest) -> HttpResponse:
     """The form is rendered from the template's input schema; `?repository=<id>` begins it with what is settled for that repository."""
-    templates = list(Template.objects.current().order_by("slug"))
+    chosen, refused = _chosen(request), rights.refusals(person(request))
+    known = list(Template.objects.current().order_by("slug"))
+    fitting = [one for one in known if not (chosen and chosen.allowed_templates) or one.slug in chosen.allowed_templates]
+    templates = [one for one in fitting if one.slug not in refused]
+    closed = [(one, refused[one.slug]) for one in fitting if one.slug in refused]
     if not templates:
-        return render(request, "hitl/order_new.html", {"templates": [], "form": None})
-    repositories = list(Repository.objects.visible_to(person(request)).filter(use_template_execution=True).order_by("name")[:OFFERED])
-    chosen = _chosen(request)
+        return render(request, "hitl/order_new.html", {"templates": [], "form": None, "closed": closed})
+    usable = Repository.objects.visible_to(person(request)).filter(rights.usable(person(request)), use_template_execution=True)
+    repositories = list(usable.order_by("name").distinct()[:OFFERED])
     slug = request.POST.get("template") or request.GET.get("template") or (chosen and chosen.default_template) or USUAL_TEMPLATE
     template = next((one for one in templates if one.slug == slug), templates[0])
     begun = {"repository_url": chosen.url} if chosen else None
@@ -69,7 +74,7 @@ def order_new(request: HttpRequest) -> HttpResponse:
         order = _submit(template, form, person(request))
         if order is not None:
             return redirect("hitl:order", order.pk)
-    context = {"templates": templates, "template": template, "form": form, "repositories": repositories, "chosen": chosen}
+    context = {"templates": templates, "template": template, "form": form, "repositories": repositories, "chosen": chosen, "closed": closed}
     return render(request, "hitl/order_new.html", context, status=422 if form.errors else 200)
 
 
@@ -102,7 +107,7 @@ def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | N
         )
     except InputInvalid as error:
         form.add_errors(error.errors)
-    except NoCoder as error:
+    except (NoCoder, TemplateInvalid, NotPermitted) as error:
         form.add_error(None, str(error))
     except (BadSource, OrdersStopped) as error:
         form.add_error("repository_url" if "repository_url" in form.fields else None, str(error))
@@ -188,7 +193,16 @@ def order_again(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     order = _find(order_id, request)
     try:
         new = asking_again.again(order.pk, by=person(request))
-    except (asking_again.CannotAskAgain, InputInvalid, TemplateNotFound, NoCoder, BadSource, OrdersStopped) as error:
+    except (
+        asking_again.CannotAskAgain,
+        InputInvalid,
+        TemplateNotFound,
+        TemplateInvalid,
+        NoCoder,
+        BadSource,
+        OrdersStopped,
+        NotPermitted,
+    ) as error:
         messages.info(request, str(error))
         return redirect("hitl:order", order_id)
     return redirect("hitl:order", new.pk)

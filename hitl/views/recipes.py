@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from hitl.template_form import TemplateForm, pauses_of
 from hitl.views.common import person
-from runs import definitions
+from runs import definitions, rights
 from runs.models import Template
 
 
@@ -20,7 +20,10 @@ from runs.models import Template
 @login_required
 def template_list(request: HttpRequest) -> HttpResponse:
     found = Template.objects.current().order_by("title", "slug")
-    return render(request, "hitl/templates.html", {"rows": [(template, pauses_of(template)) for template in found]})
+    refused = rights.refusals(person(request))
+    return render(
+        request, "hitl/templates.html", {"rows": [(template, pauses_of(template), refused.get(template.slug)) for template in found]}
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -44,6 +47,8 @@ def template(request: HttpRequest, slug: str) -> HttpResponse:
         messages.info(request, "Nothing was changed, so nothing was saved.")
     else:
         messages.success(request, f"Saved as version {saved.version}. Work that was ordered before keeps its own.")
+        for words in definitions.warnings_of(saved.steps):
+            messages.warning(request, words)
     return redirect("hitl:template", slug)
 
 
@@ -62,4 +67,5 @@ def _page(request: HttpRequest, form: TemplateForm, *, may: bool, status: int = 
         for field in form.fields.values():
             field.disabled = True
     context: dict[str, Any] = {"template": form.template, "form": form, "may": may, "refused": status == 403}
+    context["who_may_order"] = rights.who_may(rights.access_to(form.template.slug))
     return render(request, "hitl/template.html", context, status=status)

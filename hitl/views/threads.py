@@ -26,7 +26,7 @@ from hitl.models import Via
 from hitl.threads import Said
 from hitl.views import artifacts, chat, family
 from hitl.views.common import home_of, person, place_of
-from runs import queued
+from runs import queued, rights
 from runs import threads as turns
 from runs.coders import NoCoder
 from runs.definitions import TemplateNotFound
@@ -56,6 +56,8 @@ BECAME = {
 REFUSED: dict[type[Exception], int] = {
     TemplateNotFound: 404,
     NoCoder: 409,
+    rights.Forbidden: 403,
+    rights.SwitchedOff: 409,
     services.AlreadyAnswered: 409,
     services.RevisionMismatch: 409,
     services.SeveralQuestions: 409,
@@ -190,7 +192,8 @@ def page_of(thread: Thread, *, by: User, wanted: str = "", message: MessageForm 
         "waiting_for": family.waiting_for(run),
         "undo": None if pauses else undoing.waiting([run, *below], now=timezone.now()),
         "runs": list(Run.objects.filter(thread=thread).select_related("definition").order_by("-id")[:RUNS]),
-        "message": message or MessageForm(first=run is None, locked=(busy and thread.when_busy == WhenBusy.REFUSE) or len(pauses) > 1),
+        "message": message
+        or MessageForm(first=run is None, user=by, locked=(busy and thread.when_busy == WhenBusy.REFUSE) or len(pauses) > 1),
         "templates": not run and Template.objects.current().filter(needs_repository=False).exists(),
         "busy": busy,
         "when_busy": BusyForm(initial={"when_busy": thread.when_busy}),
@@ -245,7 +248,7 @@ def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     if elsewhere := _elsewhere(thread):
         messages.info(request, "Nothing was sent: what this belongs to has a page of its own, which is this one.")
         return elsewhere
-    message = MessageForm(request.POST, first=latest_of(thread) is None)
+    message = MessageForm(request.POST, first=latest_of(thread) is None, user=person(request))
     if not message.is_valid():
         return show(request, thread, status=422, message=message, problem="Nothing was sent; see below what is missing.")
     turn = Turn(template=message.cleaned_data.get("template") or "", input={"input": message.cleaned_data["text"]})

@@ -132,7 +132,7 @@ def write(root: Path, path: str, content: bytes) -> bool:
         before = _status(name, folder)
         if before is not None and not stat.S_ISREG(before.st_mode):
             raise PathRefused(f"{path} is a {'link' if stat.S_ISLNK(before.st_mode) else 'folder or no regular file'}; it was left alone.")
-        mode = 0o755 if before is not None and before.st_mode & stat.S_IXUSR else 0o644
+        mode = 0o700 if before is not None and before.st_mode & stat.S_IXUSR else 0o600  # git keeps no more of a mode than that
         beside = f".new-{secrets.token_hex(8)}"
         try:
             _write(folder, beside, content, mode)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from runs.agents import scripted
 from runs.agents.config import HISTORY, SCRIPTED
+from runs.workflows import extras
 from runs.workflows.base import StepFailed
 
 if TYPE_CHECKING:
@@ -304,6 +305,7 @@ async def _model(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
 
         yield FunctionModel(stream_function=_scripted, model_name=SCRIPTED)
         return
+    extras.require(endpoint.provider)
     import httpx2
 
     name = endpoint.model.partition(":")[2]

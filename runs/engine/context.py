@@ -25,7 +25,7 @@ from runs.engine.scrubbing import Scrub
 from runs.engine.speaking import Speech
 from runs.models import Repository, Run, WorkOrder
 from runs.steps.workspace import GitWorkspace, Limits, Saved
-from runs.workflows.base import Context, Order, StepFailed, Stopped, Told
+from runs.workflows.base import Context, Order, Proposal, PullRequest, StepFailed, Stopped, Told
 from runs.workflows.sequence import FrozenStep
 
 CHECK_EVERY = 0.5
@@ -247,7 +247,18 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
         speech.flush()
         held.write_event(EventKind(kind), data)
 
-    with _workspace(held, order) as workspace, closing(speech):
+    def let_out() -> None:
+        """Raise StepFailed where nothing may leave: for want of a right, or of the approval that the template asks for."""
+        with held._own_connection():
+            reviewed = delivering.require_right(held.run, held.order, held.steps, held.head.metadata, at=step["name"])
+        if reviewed:
+            held.require_approval("")
+
+    def propose(wanted: Proposal) -> PullRequest:
+        let_out()
+        return delivering.propose_at(held.repository, held.credential, wanted)
+
+    with _workspace(held, order, let_out) as workspace, closing(speech):
         yield Context(
             run_id=held.run.shown_id,
             step=step["name"],
@@ -273,13 +284,13 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
             approvals=approvals.given(held.approved, held.steps),
             require_approval=held.require_approval,
             decided_calls=partial(approvals.decided_calls, held),
-            propose=partial(delivering.propose_at, held.repository, held.credential),
+            propose=propose,
             credential=held.credential,
             reach=settings.WAYSTATION_FETCH_ALLOW,
         )
 
 
-def _workspace(held: Held, order: Order) -> GitWorkspace:
+def _workspace(held: Held, order: Order, let_out: Callable[[], None]) -> GitWorkspace:
     """Nothing is cloned or locked before the step asks for it."""
     return GitWorkspace(
         held.path,
@@ -293,6 +304,8 @@ def _workspace(held: Held, order: Order) -> GitWorkspace:
         mirror=workspaces.mirror_of(order.repository_url),
         access=lambda: delivering.access_to(held.repository, held.credential),
         make_room=workspaces.make_room,
+        umask_outside=settings.WAYSTATION_UMASK_OUTSIDE,
+        let_out=let_out,
     )
 
 

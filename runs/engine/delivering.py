@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from django.conf import settings
 
+from runs import rights
 from runs.forges.places import TITLES, BadForge, Place, checked_project, checked_url, project_of
 from runs.forges.proposing import propose
-from runs.models import Repository, WorkOrder, read_delivery, within
+from runs.models import Repository, Run, WorkOrder, read_delivery, within
 from runs.steps.access import Access, asks_for_token
 from runs.workflows.base import Delivery, GiveCredential, Proposal, PullRequest, StepFailed
+from runs.workflows.sequence import FrozenStep
 
 
 def delivery_of(order: WorkOrder) -> Delivery:
     """What may leave with an order's work now."""
     frozen = read_delivery(order.delivery)
     return within(frozen, order.repository.delivery) if order.repository else frozen
+
+
+def require_right(run: Run, order: WorkOrder | None, steps: Sequence[FrozenStep], metadata: Mapping[str, Any], *, at: str) -> bool:
+    """Raise StepFailed where this run's work may not leave, as rights are at this moment; whether a step before `at` asked a person.
+
+    Asked at every push and pull request, whichever step makes it: what was allowed at the order may be forbidden by now.
+    """
+    if order is None:
+        raise StepFailed("This run has no work order, so nothing of it is delivered.", code="delivery_not_allowed")
+    reviewed = rights.is_reviewed(steps, at, skipped=metadata.get("skipped", ()))
+    people = rights.people_behind(order, run.started_by_id)
+    try:
+        rights.check_delivery(order.repository_url, run.frozen.template_slug, people, reviewed=reviewed)
+    except rights.NotPermitted as error:
+        words = f"{error} Nothing was pushed; the commits are kept in this run. Retry once an operator has allowed it."
+        raise StepFailed(words, code=error.code) from None
+    return reviewed
 
 
 def page_of(order: WorkOrder) -> str:

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Protocol
 
 from runs.forges.places import TITLES, Place
+from runs.workflows import extras
 from runs.workflows.base import Proposal, PullRequest, StepFailed
 
 LONGEST_SAID = 300
@@ -65,6 +66,7 @@ def propose(place: Place, wanted: Proposal) -> PullRequest:
 
 def connect(place: Place) -> Forge:
     """The client of the place's kind, imported now."""
+    extras.require(place.kind)
     forge: Forge = import_module(f"runs.forges.{place.kind}").connect(place)
     return forge
 

@@ -55,6 +55,8 @@ class GitWorkspace:
         mirror: Path | None = None,
         access: Callable[[], Access | None] = lambda: None,
         make_room: Callable[[], None] = lambda: None,
+        umask_outside: int = 0o022,
+        let_out: Callable[[], None] = lambda: None,
     ) -> None:
         """
         Args:
@@ -65,12 +67,15 @@ class GitWorkspace:
             mirror: where this machine keeps its copy of a remote origin; None clones from the origin itself.
             access: asked right before git speaks to the origin.
             make_room: called before a clone; raises StepFailed where there is no room for one.
+            let_out: asked before a push; raises StepFailed where nothing may leave.
+            umask_outside: of what a push writes into a local origin, which others than Waystation read.
         """
         self.path = path
         self._mirror_path, self._access, self._make_room = mirror, access, make_room
         self._order, self._at, self._check, self._limits = order, at, check, limits or Limits()
         self._protocols, self._git_settings, self._search_path = protocols, git_settings or {}, search_path
         self._passed_on, self._sandbox = passed_on, sandbox
+        self._umask_outside, self._let_out = umask_outside, let_out
 
     @cached_property
     def _repository(self) -> Repository:
@@ -168,7 +173,9 @@ class GitWorkspace:
         return Commit(sha=sha, base=base, bundle=bundle)
 
     def push(self) -> None:
-        options = [f"--receive-pack={_LOCAL_SIDE} receive-pack"] if self._is_local else []
+        self._let_out()
+        receive = f"umask {self._umask_outside:03o} && {_LOCAL_SIDE} receive-pack"  # git hands this to a shell
+        options = [f"--receive-pack={receive}"] if self._is_local else []
         wanted = ["push", "--porcelain", "--no-verify", *options, "origin", f"{self._ref}:{self._ref}"]
         answer = self._repository.git(*wanted, fine=None, remote=True)
         if answer.returncode:

@@ -12,6 +12,8 @@ from runs.workflows.base import Context, Delivery, Done, Outcome, Proposal, Stat
 
 RETRY = {"attempts": 6, "base": 5, "cap": 600, "errors": ["forge_away", "forge_limit"]}
 """For steps that push and open pull requests: what is away for a while costs nobody a click."""
+DELIVERS = frozenset({"deliver", "repo_tidy.deliver"})
+"""Step functions that push: who orders learns at once what he may not have pushed. Every push is checked again when it is made."""
 LONGEST_REQUEST = 8_000
 LISTED = 50
 """Commits that a pull request's text names."""

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict
 
 from jsonschema import Draft202012Validator
 
-from runs.workflows import outside, timetable
+from runs.workflows import outside, spelling, timetable
 from runs.workflows.calendars import Calendar, CalendarInvalid, DurationInvalid
 
 OUTCOMES = ("expire", "cancel", "escalate", "approve")
@@ -122,7 +122,7 @@ class ReviewInvalid(Exception):
 def check(given: Any, calendars: Mapping[str, Calendar]) -> Review:
     """The rules as they are frozen; raises ReviewInvalid. `calendars` are those that a deadline may name."""
     for error in Draft202012Validator(SCHEMA).iter_errors(given):
-        raise ReviewInvalid(".".join(str(part) for part in error.absolute_path), error.message[:300])
+        raise ReviewInvalid(".".join(str(part) for part in error.absolute_path), spelling.refusal(error))
     review: Review = given
     _check_times(review, calendars)
     outcome = review.get("deadline", {}).get("outcome")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.test import Client
 
 from hitl import policy, services
@@ -14,6 +14,7 @@ from runs.models import Panel, Pause
 from runs.states import PauseStatus
 from tests.conftest import drive, fresh, pause_of
 from tests.databases import rows
+from tests.people import group, person
 from tests.ruled import browser, by_page, rest
 from tests.ruled import door as door
 from tests.ruled import ruled as ruled
@@ -26,14 +27,14 @@ REVIEWERS = {"reviewers": {"users": ["cleo"], "groups": ["auditors"]}}
 @pytest.fixture
 def cleo(db):
     """Named by the rules; neither owner nor in the team."""
-    return User.objects.create_user("cleo", first_name="Cleo")
+    return person("cleo", first_name="Cleo")
 
 
 @pytest.fixture
 def auditor(db):
     """In a group that the rules name."""
     user = User.objects.create_user("otto", first_name="Otto")
-    user.groups.add(Group.objects.create(name="auditors"))
+    user.groups.add(group("auditors"))
     return user
 
 
@@ -264,19 +265,19 @@ def test_inbox_badge_api_and_decide_agree(ruled, ana, ben, cleo, auditor, zoe, r
         if pause.review.get("quorum") == 2:
             services.decide(pause.pk, action="approve", by=cleo if pause.review.get("reviewers") else ben, via=Via.PAGE)
     assert Vote.objects.count() == 2
-    for person in people:
-        able = {pause.pk for pause in Pause.objects.open().answerable() if Standing(pause, person).refusal("approve") is None}
-        assert set(policy.waiting_for(person).values_list("pk", flat=True)) == able, person
-        told = {pause.pk for pause in Pause.objects.open().answerable() if person in policy.answerers(pause)}
-        assert told == (set() if person == root else able)  # a superuser may answer more than he is told of
-        page = browser(person).get("/").content.decode()
+    for one in people:
+        able = {pause.pk for pause in Pause.objects.open().answerable() if Standing(pause, one).refusal("approve") is None}
+        assert set(policy.waiting_for(one).values_list("pk", flat=True)) == able, one
+        told = {pause.pk for pause in Pause.objects.open().answerable() if one in policy.answerers(pause)}
+        assert told == (set() if one == root else able)  # a superuser may answer more than he is told of
+        page = browser(one).get("/").content.decode()
         assert page.count("data-row=") == len(able)
         assert f"<span data-count>{len(able)}</span>" in page
-        assert len(rest(person).get("/api/v1/pauses?open=1").json()["results"]) == len(able)
+        assert len(rest(one).get("/api/v1/pauses?open=1").json()["results"]) == len(able)
 
 
 def test_the_badge_costs_three_queries_whatever_the_rules(ruled, ben, django_assert_num_queries):
-    """One finds for whom the person answers, one whether rules name him, one counts."""
+    """One finds for whom the one answers, one whether rules name him, one counts."""
     for rules in RULES:
         ruled(rules)
     with django_assert_num_queries(3):

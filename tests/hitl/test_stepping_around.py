@@ -20,6 +20,7 @@ from runs.threads import Turn
 from runs.workflows.sequence import FrozenStep
 from tests.databases import rows
 from tests.desks import client_of, said
+from tests.people import hire
 from tests.ruled import rest
 from tests.talking import RAN, drive, say
 from tests.talking import give as give
@@ -36,6 +37,7 @@ def reviewed(thread, give):
     """Ana's thread, whose second step Ben must approve; she was refused."""
     plain: dict[str, Any] = {"step_type": "execute", "step_template_slug": "talk-step"}
     steps = [{**plain, "name": f"step{number}"} for number in (1, 2, 3)]
+    hire(RULES)
     steps[1] |= {"pause_after": True, "pause_phase": "awaiting_plan_approval", "review": RULES}
     definitions.edit_template("talk-reviewed", steps=steps, title="Reviewed", needs_repository=False, reducers={"messages": "upsert_by_id"})
     give(template="talk-reviewed", input=say("Hello"))

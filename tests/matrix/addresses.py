@@ -136,6 +136,7 @@ ADDRESSES: dict[str, Address] = {
     f"{API}work-orders/{ORDER}/again": own("POST", done="failed"),
     f"{API}work-orders/{ORDER}/erasure": operator("checkpoints.erase_thread", "GET POST", whole=True),
     f"{API}work-orders/{ORDER}/suspend": own("POST", done="running"),
+    f"{API}templates/workflows": login("GET"),
     f"{API}templates/workflows/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_template"}),
     f"{API}templates/steps/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_steptemplate"}),
     f"{API}tools": login("GET"),

@@ -12,6 +12,7 @@ EVERYTHING = frozenset({"add", "change", "delete"})
 CHANGED: dict[str, frozenset[str]] = {
     "runs_template": frozenset({"change"}),
     "runs_repository": EVERYTHING,
+    "runs_templateaccess": EVERYTHING,
     "runs_credential": EVERYTHING,
     "hitl_apitoken": frozenset({"add"}),
     "hitl_inboundsource": frozenset({"add"}),

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.db.models import Model
 from django.http import HttpResponse
 
-from checkpoints import ids
 from tests.matrix.addresses import served
 from tests.matrix.desk import ACTIONS, CHANGED, OFFICE, PAGES, STANDARD, SUPERUSERS, Action
+from tests.matrix.desk_walk import MODELS, chosen, url_of
 from tests.matrix.walk import send, verdict
-from tests.matrix.world import BY_NAME, ROLES, Role, World, digest, row_of, undone, watched
+from tests.matrix.world import BY_NAME, ROLES, Role, World, digest, undone, watched
 
 pytestmark = pytest.mark.django_db
 
-ARGUMENT = re.compile(r"<(?:path:)?(?:object_id|id)>")
 DESK = {path: name for path, name, of_admin in served() if of_admin}
-MODELS = {f"{model._meta.app_label}_{model._meta.model_name}": model for model in admin.site._registry}
 SIGNED_IN = [role for role in ROLES if role.staff]
-OTHERS = [BY_NAME[name] for name in ("anonymous", "owner", "inactive", "write-token")]
+OTHERS = [role for role in ROLES if not role.staff]
 FREE = {"login", "logout", "jsi18n"}
 """Pages of the admin that anybody may open: the way in, the way out, and words for scripts."""
 
@@ -45,26 +40,6 @@ def rights(name: str, method: str) -> tuple[str, ...] | None:
     if needed != "view" and needed not in CHANGED.get(model, ()):
         return None
     return ("superusers alone",) if model in SUPERUSERS and needed == "add" else (f"{app}.{needed}_{kind}",)
-
-
-def url_of(world: World, path: str) -> str:
-    """The address with a row in it that there is."""
-    model = next((MODELS[key] for key in MODELS if path.startswith(f"admin/{key.replace('_', '/', 1)}/")), None)
-    row = chosen(world, model._meta.label, "paused") if model else None
-    url = ARGUMENT.sub(str(row.pk) if row else "1", path).replace("<path:content_type_id>", "1")
-    url = url.replace("^(?P<app_label>checkpoints|runs|hitl|auth)/$", "runs/").replace("(?P<url>.*)$", "nothing")
-    return f"/{url}" + (f"?new={world.states['paused']['checkpoint_id']}" if path.endswith("/diff/") else "")
-
-
-def chosen(world: World, label: str, state: str) -> Model:
-    """A row of a model that belongs to this state of the world."""
-    names = {"runs.WorkOrder": "order_id", "runs.Run": "run_id", "runs.Pause": "pause_id", "checkpoints.Checkpoint": "checkpoint_id"}
-    name = {**names, "checkpoints.Thread": "thread_id"}.get(label)
-    if name is None or not state:
-        return row_of(label)
-    shown = world.states[state][name]
-    found: Model = row_of(label)._meta.default_manager.get(pk=ids.parse(shown.partition("_")[0], shown))
-    return found
 
 
 def test_every_page_of_the_admin_is_in_the_table() -> None:
@@ -95,7 +70,7 @@ def test_every_action_of_the_admin_is_in_the_table() -> None:
     ("method", "role"),
     [
         *((method, role) for method in ("GET", "POST") for role in SIGNED_IN),
-        *((method, BY_NAME["superuser"]) for method in ("HEAD", "OPTIONS")),
+        *((method, role) for method in ("HEAD", "OPTIONS") for role in (BY_NAME["staff-without-rights"], BY_NAME["superuser"])),
     ],
     ids=str,
 )
@@ -147,7 +122,7 @@ def test_an_action_is_done_by_those_who_hold_its_right_to_what_they_see(world: W
     """F4: by nobody else, asked or confirmed; and rights in the admin open nobody's threads."""
     about = ACTIONS[action]
     wrong = []
-    for role in [*SIGNED_IN, *(BY_NAME[name] for name in ("anonymous", "owner", "write-token"))]:
+    for role in ROLES:
         person = world.people.get(role.user)
         may = role.staff and person is not None and person.has_perm(about.right)
         for confirmed in (False, True):

@@ -9,28 +9,19 @@ from typing import Any
 import pytest
 from channels.testing import WebsocketCommunicator
 
-from hitl import consumers, routing
+from hitl import consumers
 from project import asgi
-from project.errors import exception_handler
 from tests.databases import file_database as file_database
 from tests.hitl.test_sockets import elsewhere
 from tests.hitl.test_streams import stream
 from tests.matrix import world as worlds
+from tests.matrix.addresses import METHODS
+from tests.matrix.doors import SERVED, SOCKETS, STREAMS, UNKNOWN_METHODS
 from tests.matrix.walk import ARGUMENT, fill
 from tests.matrix.world import ROLES, STATES, Role, World, digest
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 
-SERVED = routing.websockets(exception_handler)
-SOCKETS = {
-    "ws/threads/<thr:thread_id>/stream": True,
-    "ws/runs/<run:run_id>/stream": True,
-    "runs/<run:run_id>/stream/ws": True,
-    "ws/inbox": False,
-    "": None,
-}
-"""Address → whether it speaks of one thread; None is every other address."""
-STREAMS = {"api/v1/work-orders/<wo:order_id>/logs/stream", "api/v1/threads/<thr:thread_id>/stream", "api/v1/runs/<run:run_id>/stream"}
 READING = {"ThreadConsumer", "RunConsumer", "InboxConsumer"}
 """Consumers that read what a client sends, by `LiveConsumer.receive`; who may answer by it is tried in tests/hitl/test_socket_answers.py.
 What is sent here is nothing that they take, so it changes nothing."""
@@ -45,11 +36,9 @@ SENT = [
 def test_every_socket_and_stream_is_in_the_table() -> None:
     """F4."""
     sockets = {str(entry.pattern) for entry in SERVED}
-    assert sockets == set(SOCKETS), (
-        f"Say who may open {sorted(sockets ^ set(SOCKETS))}: a line each in SOCKETS in tests/matrix/test_sockets.py."
-    )
+    assert sockets == set(SOCKETS), f"Say who may open {sorted(sockets ^ set(SOCKETS))}: a line each in SOCKETS in tests/matrix/doors.py."
     streams = {str(entry.pattern) for entry in asgi.http} - {""}
-    assert streams == STREAMS, f"Say who may read {sorted(streams ^ STREAMS)}: a line each in STREAMS in tests/matrix/test_sockets.py."
+    assert streams == STREAMS, f"Say who may read {sorted(streams ^ STREAMS)}: a line each in STREAMS in tests/matrix/doors.py."
 
 
 def test_no_socket_reads_what_a_client_sends_unless_it_is_listed() -> None:
@@ -70,6 +59,13 @@ async def test_who_may_listen_and_that_listening_changes_nothing(transactional_d
 
     world, before = await elsewhere(make)
     wrong: list[str] = []
+    async with asyncio.timeout(120):
+        for role in ROLES:
+            for path in STREAMS:
+                for method in {*METHODS, *UNKNOWN_METHODS} - {"GET"}:
+                    async with stream(fill(world, path, "paused")[0], world.headers(role), method) as opened:
+                        if opened.status != 405:
+                            wrong.append(f"{role} {method} {path}: 405 was expected, not {opened.status}")
     async with asyncio.timeout(120):
         for role in ROLES:
             for path in [*SOCKETS, *STREAMS]:

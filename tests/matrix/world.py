@@ -26,7 +26,7 @@ from hitl.outbound_models import Delivery, Endpoint
 from runs import definitions, queued, shipped
 from runs import threads as turns
 from runs.engine.advance import advance
-from runs.models import Artifact, Credential, Pause, QueuedTurn, Repository, WorkOrder
+from runs.models import Artifact, Credential, Pause, QueuedTurn, Repository, TemplateAccess, WorkOrder
 from tests import claims, steps
 from tests.conftest import drive, fresh, head_of, pause_of
 
@@ -109,6 +109,7 @@ def build() -> World:
     came = {"thread": "thr_elsewhere", "exported_at": "2026-01-01T00:00:00Z", "digest": "", "runs": [], "pauses": [], "decisions": []}
     elsewhere = turns.open_thread(by=people["ana"], team=team)
     Import.objects.create(thread=elsewhere, imported_by=people["root"], at=timezone.now(), source=came)
+    TemplateAccess.objects.create(slug="writing-fail")
     Credential.objects.create(name="forge", value="a token of the forge")
     pause = Pause.objects.get(pk=ids.parse("pse", states["paused"]["pause_id"]))
     shared = {

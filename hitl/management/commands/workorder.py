@@ -13,6 +13,7 @@ from hitl.models import Via, Vote
 from runs import services as runs
 from runs.definitions import TemplateNotFound
 from runs.models import WorkOrder
+from runs.rights import NotPermitted
 from runs.services import InputInvalid, OrdersStopped
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
@@ -30,6 +31,7 @@ REFUSALS = (
     RunEnded,
     InputInvalid,
     OrdersStopped,
+    NotPermitted,
     TemplateNotFound,
     BadSource,
 )

@@ -1,0 +1,58 @@
+"""Who else on this machine may read what Waystation keeps in files: nobody. States, mails with live links and the key lie there.
+
+`settings` sets the umask before anything is written; here is what an earlier version, or somebody's hand, left open.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+
+def tighten(places: Iterable[Path], *, umask: int) -> int:
+    """Take from files and folders the permissions that `umask` names; return how many changed, and log that in one line.
+
+    A folder that is closed already hides what is in it, so what is below is looked at only where the folder itself was open. Links are
+    not followed. What belongs to somebody else stays as it is, and the log says so.
+    """
+    changed, refused = 0, ""
+    for place in places:
+        for path, mode in list(_open(place, umask)):
+            try:
+                path.chmod(mode & ~umask)
+                changed += 1
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                refused = refused or f"{path}: {error.strerror}"
+    if changed:
+        logger.warning("%d files and folders of Waystation could be read by other users of this machine; now they cannot.", changed)
+    if refused:
+        logger.warning("Other users of this machine may read what Waystation keeps, and it could not be closed: %s.", refused)
+    return changed
+
+
+def _open(place: Path, umask: int) -> Iterator[tuple[Path, int]]:
+    """Files and folders that are open to others, with their modes. The outermost comes last: a stop half-way is gone on with."""
+    try:
+        found = place.lstat()
+    except OSError:
+        return
+    if not found.st_mode & umask & 0o777 or stat.S_ISLNK(found.st_mode):
+        return
+    if stat.S_ISDIR(found.st_mode):
+        for folder, folders, files in os.walk(place):
+            for name in (*folders, *files):
+                path = Path(folder, name)
+                try:
+                    inner = path.lstat()
+                except OSError:
+                    continue
+                if inner.st_mode & umask & 0o777 and not stat.S_ISLNK(inner.st_mode):
+                    yield path, stat.S_IMODE(inner.st_mode)
+    yield place, stat.S_IMODE(found.st_mode)

@@ -1,0 +1,64 @@
+"""Libraries that only some servers need: those of models' vendors and of forges. Without them a step says what is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from runs.workflows.base import StepFailed
+
+AGENTS, FORGES = "requirements-agents.txt", "requirements-forges.txt"
+NEEDED = {
+    "openai": ("openai", AGENTS, "Models of OpenAI, and of endpoints that speak its protocol,"),
+    "anthropic": ("anthropic", AGENTS, "Models of Anthropic"),
+    "github": ("github", FORGES, "Pull requests at GitHub"),
+    "gitlab": ("gitlab", FORGES, "Merge requests at GitLab"),
+}
+"""Provider or kind of forge → the module, the file that names it, and what needs it."""
+
+
+def missing(kind: str) -> str:
+    """What to install before this can be used, as a sentence; "" where it is there, or needs nothing."""
+    if kind not in NEEDED:
+        return ""
+    module, file, what = NEEDED[kind]
+    try:
+        found = importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        found = False
+    return "" if found else f"{what} need the library {module}, which is not installed on this server: pip install -r {file}"
+
+
+def require(kind: str) -> None:
+    """Raise StepFailed where this cannot be used here."""
+    if words := missing(kind):
+        raise StepFailed(f"{words}, then restart the workers and retry.", code="not_installed")
+
+
+def warnings_of(steps: Sequence[Mapping[str, Any]], *, default: str) -> list[str]:
+    """Sentences about the models that these steps ask and this server cannot.
+
+    Args:
+        steps: frozen ones, or anything with `config` and `sub_steps`.
+        default: the model of agents that name none, as `provider:name`.
+    """
+    named = {model or default for step in steps for model in _models(step)}
+    return sorted({words for words in (missing(model.partition(":")[0]) for model in named) if words})
+
+
+def _models(step: Mapping[str, Any]) -> Iterator[str]:
+    yield from _within(step.get("config", {}))
+    if step.get("function") == "agent" and "model" not in step.get("config", {}):
+        yield ""
+    for inner in step.get("sub_steps", []):
+        yield from _models(inner)
+
+
+def _within(value: Any) -> Iterator[str]:
+    """Names of models anywhere in a configuration: some executors hold another's."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("model"), str):
+            yield value["model"]
+        for inner in value.values():
+            yield from _within(inner)

@@ -1,0 +1,70 @@
+"""No door is outside the tables of the matrix, and a method that a door does not know does nothing there (F4, F1)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.matrix.addresses import ADDRESSES
+from tests.matrix.desk import OFFICE, PAGES, STANDARD
+from tests.matrix.desk_walk import MODELS, url_of
+from tests.matrix.doors import SOCKETS, STREAMS, UNKNOWN_METHODS, Door, doors
+from tests.matrix.walk import DEAR, NOTED, fill, send, told_of, verdict
+from tests.matrix.world import BY_NAME, Role, World, digest, undone, watched
+
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
+
+WALKERS = [BY_NAME[name] for name in ("anonymous", "owner", "staff-without-rights", "strangers-token")]
+"""Who try the methods that no door knows: one of each kind that a door tells apart."""
+
+
+def is_in_a_table(door: Door) -> bool:
+    if door.kind == "admin":
+        standard = {f"{model}_{page}" for model in MODELS for page in STANDARD}
+        return door.name in {*OFFICE, *PAGES, *standard}
+    return door.path in {"page": ADDRESSES, "rest": ADDRESSES, "stream": STREAMS, "socket": SOCKETS}[door.kind]
+
+
+def test_every_door_is_in_a_table() -> None:
+    """F4: before, streams, sockets and the admin were compared in places of their own, and nothing said that these are all there are."""
+    found = doors()
+    assert {door.kind for door in found} == {"page", "rest", "admin", "stream", "socket"}
+    assert len(found) == len(set(found))
+    assert not [door for door in found if not is_in_a_table(door)]
+
+
+@pytest.mark.parametrize("role", WALKERS, ids=str)
+def test_a_method_that_no_door_knows_does_nothing(world: World, role: Role) -> None:
+    """Before, only the seven methods of REST were tried, and of the admin GET and POST alone: another one was read as whatever fitted."""
+    before, wrong = digest(), []
+    for number, door in enumerate(doors()):
+        if door.kind in {"stream", "socket"} or door.path in DEAR:
+            continue
+        url = url_of(world, door.path) if door.kind == "admin" else fill(world, door.path, "paused")[0]
+        odd = ("PUT", "PATCH", "DELETE", *UNKNOWN_METHODS)
+        for method in [odd[number % len(odd)]] if door.kind == "admin" else UNKNOWN_METHODS:
+            with undone(), watched() as written:
+                response = send(world, role, method, url)
+            got = verdict(response)
+            if got.startswith("a server error") or [one for one in written if NOTED not in one]:
+                wrong.append(f"{role} {method} {url}: {got}, wrote {written}")
+            elif door.kind == "rest" and got not in {"401", "403", "404", "405"}:
+                wrong.append(f"{role} {method} {url}: {got}")
+            elif not role.sees and got == "taken" and (told := told_of(world, response)):
+                wrong.append(f"{role} {method} {url}: tells of {told}")
+    assert not wrong, "\n".join(wrong[:40])
+    assert digest() == before
+
+
+def test_a_superuser_changes_nothing_in_the_admin_but_by_post(world: World) -> None:
+    """Before, PUT, PATCH and DELETE of the admin's pages were tried by nobody."""
+    before, wrong = digest(), []
+    who = BY_NAME["superuser"]
+    for number, door in enumerate(one for one in doors() if one.kind == "admin"):
+        method = ("PUT", "PATCH", "DELETE", "BREW")[number % 4]
+        url = url_of(world, door.path)
+        with undone(), watched() as written:
+            got = verdict(send(world, who, method, url))
+        if got.startswith("a server error") or written:
+            wrong.append(f"{method} {url}: {got}, wrote {written}")
+    assert not wrong, "\n".join(wrong[:40])
+    assert digest() == before

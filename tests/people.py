@@ -1,0 +1,32 @@
+"""People and groups of the tests: made where they are not there yet, so that a template may name them before a test asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+
+
+def person(name: str, **fields: Any) -> User:
+    """Somebody with an account, and a password such as `ana's long password`."""
+    user, _ = User.objects.get_or_create(username=name)
+    for field, value in fields.items():
+        setattr(user, field, value)
+    user.set_password(f"{name}'s long password")
+    user.save()
+    return user
+
+
+def group(name: str) -> Group:
+    return Group.objects.get_or_create(name=name)[0]
+
+
+def hire(review: Mapping[str, Any]) -> None:
+    """Whoever these rules name."""
+    stages: Iterable[Mapping[str, Any]] = [review.get("reviewers", {}), *review.get("escalation", [])]
+    for actors in stages:
+        for name in actors.get("users", []):
+            User.objects.get_or_create(username=name)
+        for name in actors.get("groups", []):
+            group(name)
