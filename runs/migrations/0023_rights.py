@@ -7,7 +7,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('auth', '0012_alter_user_first_name_max_length'),
-        ('runs', '0021_imported'),
+        ('runs', '0022_code_changes'),
     ]
 
     operations = [
