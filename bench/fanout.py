@@ -105,6 +105,7 @@ def _server(server: str) -> Iterator[Stack]:
     """A server process of its own for each case, which has served a request."""
     with tempfile.TemporaryDirectory(prefix="waystation-bench-", ignore_cleanup_errors=True) as folder:
         kept = {name: os.environ[name] for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "WAYSTATION_DATA")}
+        kept["WAYSTATION_PERSON_STREAMS"] = "5000"  # one token watches here for all
         stack = Stack(Path(folder), kept)
         try:
             stack.web(server)

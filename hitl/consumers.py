@@ -1,7 +1,8 @@
 """WebSockets: catch up, then follow, and take answers. A reconnect is a plain connect with `?after=<seq>`. See docs/live.md.
 
 Close codes: 1000 the run has ended and all of it was told; 4400 malformed address; 4401 not, or no longer, logged in; 4403 no longer
-allowed; 4404 no such thing for you; 4408 this client does not read. After 4408, and any code below 4000, come back with the last number.
+allowed; 4404 no such thing for you; 4408 this client does not read; 4429 this person has too many open. After 4408, and any code below
+4000, come back with the last number.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.contrib.auth.models import User
 
 from checkpoints import ids
-from hitl import following
+from hitl import connections, following
 from hitl.authentication import SUBPROTOCOL, Caller, caller_of
 from hitl.backpressure import Gone
 from hitl.following import Subject
@@ -70,13 +71,19 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.heard: list[float] = []
         """When its last messages came."""
         self.answering = asyncio.Lock()
+        self.person: int | None = None
+        """Whose place it has."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Without the task per source that Channels waits in: there is one source, its client."""
         self.scope, self.base_send = scope, send
-        with suppress(StopConsumer):
-            while True:
-                await self.dispatch(await receive())
+        try:
+            with suppress(StopConsumer):
+                while True:
+                    await self.dispatch(await receive())
+        finally:
+            if self.person is not None:
+                connections.give_back(self.person)
 
     async def dispatch(self, message: dict[str, Any]) -> None:
         """Without Channels' look at database connections, a trip to another thread: every query here is made in the hub's threads."""
@@ -86,7 +93,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
         # accepted first: a browser learns the close code only from a socket that was open
         await self.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in self.scope.get("subprotocols", []) else None)
         try:
-            await in_database_thread(self._admit)()
+            person = await in_database_thread(self._admit)()
+            if not connections.take(person):
+                raise Refused(4429)
+            self.person = person
         except Refused as refusal:
             await self.close(code=refusal.code)
             return
@@ -94,8 +104,11 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self._every(PING_EVERY, self._ping)
         self._every(RECHECK_EVERY, self._look_at_rights)
 
-    def _admit(self) -> None:
-        self.enter(self._caller())
+    def _admit(self) -> int:
+        """Who it is."""
+        caller = self._caller()
+        self.enter(caller)
+        return caller.user.pk
 
     def _caller(self) -> Caller:
         caller = caller_of(self.scope)

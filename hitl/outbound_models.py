@@ -164,6 +164,7 @@ class Delivery(ids.Shown, models.Model):
 
     class Meta:
         verbose_name_plural = "deliveries"
+        permissions = [("mail_outside", "Can have mail sent to any address")]
         constraints = [
             models.UniqueConstraint(fields=["pause", "occasion", "mark", "place"], name="delivery_once"),
             models.CheckConstraint(

@@ -19,7 +19,7 @@ from django.contrib.auth.models import User
 
 from checkpoints import ids, trouble
 from checkpoints.models import Thread
-from hitl import following
+from hitl import clients, connections, following, throttles
 from hitl.authentication import caller_of
 from hitl.backpressure import Gone
 from hitl.following import Filter, FilterInvalid, Page, Subject
@@ -29,6 +29,8 @@ HEARTBEAT = 15.0
 RECHECK_EVERY = 30.0
 """Seconds after which a stream ends whose person may not see it any more; the next try is refused with the reason."""
 RETRY_MS = 2000
+RETRY_SECONDS = 30
+"""Told to whoever has too many streams."""
 CHUNK = 32_000
 """Bytes in one write: a client that does not read is noticed between two of them."""
 
@@ -62,7 +64,7 @@ def stream(find: Find) -> Any:
 
     async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         try:
-            subject, seq, done = await in_database_thread(_open)(scope, find)
+            person, subject, seq, done = await in_database_thread(_open)(scope, find)
         except Refused as refusal:
             await _problem(send, refusal)
             return
@@ -75,16 +77,24 @@ def stream(find: Find) -> Any:
             await send({"type": "http.response.start", "status": 204, "headers": _trace(subject)})
             await send({"type": "http.response.body", "body": b""})
             return
-        await _stream(scope, subject, seq, receive, send)
+        if not connections.take(person):
+            await _problem(send, Refused(429, "too_many_streams", connections.words()))
+            return
+        try:
+            await _stream(scope, subject, seq, receive, send)
+        finally:
+            connections.give_back(person)
 
     return application
 
 
-def _open(scope: dict[str, Any], find: Find) -> tuple[Subject, int, bool]:
-    """What is to be told from which number on, and whether all of it was told before. Raises Refused. In a database thread."""
+def _open(scope: dict[str, Any], find: Find) -> tuple[int, Subject, int, bool]:
+    """Who asks, what is to be told from which number on, and whether all of it was told before. Raises Refused. In a database thread."""
     if scope["method"] != "GET":
         raise Refused(405, "method_not_allowed", "This is a stream: use GET.")
     caller = caller_of(scope)
+    if caller is None and throttles.is_too_many(clients.address_in(scope)):
+        raise Refused(429, "throttled", throttles.WORDS)
     if caller is None:
         raise Refused(401, "not_authenticated", "Log in, or send Authorization: Bearer with a token.")
     found = find(caller.user, scope["url_route"]["kwargs"])
@@ -100,7 +110,7 @@ def _open(scope: dict[str, Any], find: Find) -> tuple[Subject, int, bool]:
         subject = replace(found, only=Filter.of(query))
     except FilterInvalid as error:
         raise Refused(400, "filter_invalid", f"{error}.") from error
-    return subject, seq, seq > 0 and subject.ends and subject.has_ended(seq)
+    return caller.user.pk, subject, seq, seq > 0 and subject.ends and subject.has_ended(seq)
 
 
 def _trace(subject: Subject) -> list[tuple[bytes, bytes]]:
@@ -201,6 +211,8 @@ async def _problem(send: Send, refused: Refused) -> None:
         headers.append((b"www-authenticate", b"Bearer"))
     if refused.status == 503:
         headers.append((b"retry-after", b"5"))
+    if refused.status == 429:
+        headers.append((b"retry-after", str(RETRY_SECONDS).encode()))
     if refused.status == 405:
         headers.append((b"allow", b"GET"))
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})

@@ -114,7 +114,7 @@ def send_request(run_id: str, recipient: str, question: str, required_inputs: Ma
         raise NotPaused("This run asks nothing at the moment, so nobody was asked.")
     if required_inputs and schemas.check_inputs(required_inputs) != pause.required_inputs:
         raise RequestMismatch("The question that is open asks for something else; nobody was asked.")
-    waits.tell(wait, recipient, question)
+    waits.tell(wait, recipient, question, by=by)
 
 
 def ingest_resume_event(

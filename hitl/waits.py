@@ -16,7 +16,7 @@ from checkpoints import codec, ids, log
 from checkpoints.models import EventKind, Thread
 from hitl import early, policy, signing
 from hitl.models import OuterRun, Wait
-from hitl.outbound import endpoints, planning, recipients
+from hitl.outbound import endpoints, planning, quotas, recipients
 from hitl.outbound_models import Occasion
 from hitl.services import NotFound
 from runs import addresses, keyed, policies, rights, waits
@@ -98,11 +98,13 @@ def open_wait(asked: Asked, *, by: User) -> tuple[Wait, bool]:
         WaitInvalid: what was sent cannot be asked.
         WaitOpen: the run waits with another question.
         rights.NotPermitted: operators let only others open waits (rights to the template `wait-gate`).
+        quotas.OutsideNotAllowed, quotas.QuotaUsed: they may not have that sent.
     """
     rights.check_order(waits.SLUG, by)
     question, team = _checked(asked), _team(asked, by)
     if (known := _known(asked, by)) is not None:
         return known, False
+    quotas.check(by, [*asked.recipients, *question.review.get("external", [])])
     _let_end(asked, by)
     try:
         wait = _open(asked, question, team, by=by)
@@ -269,8 +271,8 @@ def find(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
 
 
 @transaction.atomic(durable=True)
-def tell(wait: Wait, recipient: str, question: str) -> None:
-    """Have somebody told of an open question, once each. Raises WaitInvalid."""
+def tell(wait: Wait, recipient: str, question: str, *, by: User) -> None:
+    """Have somebody told of an open question, once each. Raises WaitInvalid, quotas.OutsideNotAllowed and quotas.QuotaUsed."""
     _check_recipient(recipient)
     Thread.objects.filter(pk=wait.pause.run.thread_id).update(
         first_seq=F("first_seq")
@@ -278,6 +280,7 @@ def tell(wait: Wait, recipient: str, question: str) -> None:
     wait.refresh_from_db(fields=["recipients"])
     if any(one["to"] == recipient for one in wait.recipients):
         return
+    quotas.check(by, [recipient])
     Wait.objects.filter(pk=wait.pk).update(recipients=[*wait.recipients, {"to": recipient, "question": question}])
     _send(wait.pause, recipient, question)
     told = {"what": "request", "pause_id": wait.pause.shown_id, "recipient": recipient}
@@ -288,6 +291,6 @@ def _send(pause: Pause, recipient: str, question: str) -> None:
     """To a mail address, or to somebody who may answer, by username. Others are kept with the wait, for the engine's own channels."""
     address = recipient.removeprefix("mailto:")
     if "@" in address:
-        planning.write_to(pause, Occasion.ASKED, address, mark="request", words=question)
+        planning.write_to(pause, Occasion.ASKED, address, mark=quotas.CHOSEN, words=question)
     elif (person := policy.answerers(pause).filter(username=address).first()) is not None:
-        planning.plan(pause, Occasion.ASKED, to=[person], mark="request", words=question)
+        planning.plan(pause, Occasion.ASKED, to=[person], mark=quotas.CHOSEN, words=question)

@@ -24,6 +24,7 @@ from hitl.erasure import CannotErase, NotConfirmed
 from hitl.incoming import BodyTooLarge
 from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYours as EndpointNotYours
+from hitl.outbound.quotas import OutsideNotAllowed, QuotaUsed
 from hitl.outbound.requests import CannotSend
 from hitl.undoing import NotYours
 from runs import queued, rights
@@ -100,6 +101,8 @@ STATUS: dict[type[Exception], int] = {
     BulkInvalid: 422,
     EndpointInvalid: 422,
     CannotSend: 409,
+    OutsideNotAllowed: 403,
+    QuotaUsed: 429,
     StoreUnavailable: 503,
     waits.WaitInvalid: 422,
     waits.WaitOpen: 409,
@@ -113,7 +116,10 @@ STATUS: dict[type[Exception], int] = {
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
     status = STATUS.get(type(error))
     if status is not None:
-        return problem(status, str(getattr(error, "code", "error")), str(error), **_extra(error))
+        refused = problem(status, str(getattr(error, "code", "error")), str(error), **_extra(error))
+        if isinstance(error, QuotaUsed):
+            refused.headers["Retry-After"] = str(error.retry_after)
+        return refused
     request = context.get("request")  # a socket's message comes with none, and may change something
     if (said := trouble.said(error, changing=request is None or request.method not in SAFE_METHODS)) is not None:
         logger.warning("%s: %s", request.path if request is not None else "a socket", error)

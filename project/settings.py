@@ -97,6 +97,13 @@ WAYSTATION_BODY_BYTES = env.limit("BODY_BYTES")
 """This, and all that `env.limit` reads, is described in docs/limits.md."""
 WAYSTATION_ORDER_BYTES = env.limit("ORDER_BYTES")
 WAYSTATION_IMPORT_BYTES = env.limit("IMPORT_BYTES")
+WAYSTATION_PERSON_STREAMS = env.limit("PERSON_STREAMS")
+WAYSTATION_PROCESS_STREAMS = env.limit("PROCESS_STREAMS")
+WAYSTATION_MESSAGES_PER_HOUR = env.limit("MESSAGES_PER_HOUR")
+WAYSTATION_MESSAGES_PER_DAY = env.limit("MESSAGES_PER_DAY")
+WAYSTATION_OUTSIDE_CHARACTERS = env.limit("OUTSIDE_CHARACTERS")
+WAYSTATION_OUTSIDE_DOMAINS = [entry.lower() for entry in env.items("WAYSTATION_OUTSIDE_DOMAINS")]
+"""Domains (`example.org`, `*.example.org`) that everybody may have mail sent to; others take the right `hitl.mail_outside`."""
 WAYSTATION_USER_RATE = env.rate("API_RATE", limits.USER_RATE)
 WAYSTATION_ANONYMOUS_RATE = env.limit("ANONYMOUS_RATE")
 WAYSTATION_LOGIN_FAILURES = env.limit("LOGIN_FAILURES")

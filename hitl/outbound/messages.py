@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.urls import reverse
 from django.utils import timezone
 
 from checkpoints import sealing, unseen
 from checkpoints.fields import demand
 from hitl import markdown, outside, policy, waitgate
-from hitl.models import Decision
+from hitl.models import Decision, OuterRun
 from hitl.outbound import links
+from hitl.outbound.quotas import CHOSEN
 from hitl.outbound_models import ASKING, Channel, Delivery, Occasion
 from hitl.places import place_of
 from runs.models import Pause
@@ -75,7 +77,7 @@ def of(delivery: Delivery) -> Message:
     title = "" if hidden else title_of(pause)
     url = links.url_of(delivery) if own(delivery) and asking else links.absolute(place_of(pause))
     return Message(
-        subject=unseen.plain(" ".join(f"{EARLIER[Occasion(delivery.occasion)]}{question}{' · ' if title else ''}{title}".split()))[:200],
+        subject=_subject(pause, delivery, f"{EARLIER[Occasion(delivery.occasion)]}{question}{' · ' if title else ''}{title}"),
         question=question,
         about=f"{title} ({pause.run.definition})" if title else str(pause.run.definition),
         outcome=_what_was_wrong(delivery, pause) if asking else outcome_of(pause),
@@ -93,16 +95,24 @@ def _to_outside(pause: Pause, delivery: Delivery) -> Message:
     shown = outside.shown(pause)
     question = "A question waits for you" if hidden else str(demand(shown.question))
     return Message(
-        subject=unseen.plain(" ".join(f"{EARLIER[Occasion(delivery.occasion)]}{question}".split()))[:200],
+        subject=_subject(pause, delivery, f"{EARLIER[Occasion(delivery.occasion)]}{question}"),
         question=question,
         about="",
         outcome=_what_was_wrong(delivery, pause) if asking else "This was settled meanwhile: there is nothing left for you to do.",
-        content="" if hidden or not asking else _cut(str(demand(shown.content))),
+        content="" if hidden or not asking else _cut(str(demand(shown.content)), settings.WAYSTATION_OUTSIDE_CHARACTERS),
         others=[],
         due=pause.deadline_at if asking else None,
         url=links.url_of(delivery) if asking else "",
         link_answers=asking,
     )
+
+
+def _subject(pause: Pause, delivery: Delivery, text: str) -> str:
+    """One line. Where its words and its receiver without an account are one person's choice, not a template's, it begins with who that is:
+    nobody writes in the company's own name."""
+    if delivery.contact and (delivery.mark == CHOSEN or OuterRun.objects.filter(thread=pause.run.thread_id).exists()):
+        text = f"{policy.name_of(pause.run.thread.owner)[:60]} via Waystation: {text}"
+    return unseen.plain(" ".join(text.split()))[:200]
 
 
 def own(delivery: Delivery) -> bool:
@@ -183,8 +193,8 @@ def _shortened(content: str, pause: Pause, delivery: Delivery) -> str:
     return _cut(content)
 
 
-def _cut(content: str) -> str:
-    return content if len(content) <= CONTENT else content[:CONTENT] + "\n\n… (more on the page)"
+def _cut(content: str, most: int = CONTENT) -> str:
+    return content if len(content) <= most else content[:most] + "\n\n… (more on the page)"
 
 
 def _what_was_wrong(delivery: Delivery, pause: Pause) -> str:

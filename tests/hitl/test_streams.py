@@ -11,14 +11,14 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from django.utils import timezone
 
-from hitl import deadlines, services, sse
+from hitl import connections, deadlines, services, sse
 from hitl.models import Via
 from project.asgi import application
 from runs.engine.advance import advance
 from tests.conftest import drive, pause_of
 from tests.databases import file_database as file_database
 from tests.deadlines import asked as asked
-from tests.hitl.test_sockets import PATIENCE, bearer, elsewhere, write
+from tests.hitl.test_sockets import PATIENCE, bearer, closed_with, elsewhere, write
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 
@@ -315,3 +315,28 @@ async def test_a_reader_hears_a_beat_while_nothing_happens(paused, as_ana, monke
         while ": still here" not in opened.text:
             assert await opened.more()
     assert opened.text.startswith("retry: 2000\n\n")
+
+
+async def test_one_person_has_so_many_streams_and_sockets_and_no_more(paused, ana, ben, settings):
+    """One token opened 1 200 streams, and all others found the server full."""
+    settings.WAYSTATION_PERSON_STREAMS = 2
+    path = f"/api/v1/threads/{paused.thread.shown_id}/stream"
+    hers, his = await elsewhere(lambda: bearer(ana)), await elsewhere(lambda: bearer(ben))
+    first, second = await Stream(path, hers).open(), await Stream(path, hers).open()
+    third = await Stream(path, hers).open()
+    await third.more()
+    assert (third.status, json.loads(third.text)["code"]) == (429, "too_many_streams")
+    assert int(third.headers["retry-after"]) > 0
+    assert await closed_with(f"/ws/threads/{paused.thread.shown_id}/stream", hers) == 4429
+    other = await Stream(path, his).open()
+    assert other.status == 200, "others are not hurt"
+    settings.WAYSTATION_PROCESS_STREAMS = 3
+    assert (await Stream(path, his).open()).status == 429
+    await first.asgi.send_input({"type": "http.disconnect"})
+    await first.asgi.wait(timeout=PATIENCE)
+    again = await Stream(path, hers).open()
+    assert again.status == 200
+    for stream in (second, other, again):
+        await stream.asgi.send_input({"type": "http.disconnect"})
+        await stream.asgi.wait(timeout=PATIENCE)
+    assert not connections._open

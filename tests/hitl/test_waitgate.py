@@ -467,7 +467,8 @@ def test_an_answer_in_words_joins_what_was_said(order_that, engine):
     assert state_at_head(order.thread_id)["input"] == "Go left"
 
 
-def test_the_five_primitives(ana):
+def test_the_five_primitives(ana, settings):
+    settings.WAYSTATION_OUTSIDE_DOMAINS = ["example.org"]
     """S3-34..38."""
     wait = waitgate.create_checkpoint("r1", "decide", {"n": 1}, VAT, "missing_supplier_data", by=ana, question="Which?")
     waitgate.send_request("r1", "mailto:a@example.org", "Which is yours?", VAT, by=ana)

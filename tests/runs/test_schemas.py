@@ -271,3 +271,9 @@ def test_no_number_fails_a_validation(keyword, of, value):
 )
 def test_items_are_told_apart_as_json_has_it(items, unique):
     assert bool(validate_resume_payload({"uniqueItems": True}, items)) is not unique
+
+
+@pytest.mark.parametrize("keyword", [{"uniqueItems": True}, {"contains": {"const": 0}}])
+def test_lists_whose_items_are_compared_have_a_length(keyword):
+    assert validate_resume_payload(keyword, list(range(limits.UNIQUE_ITEMS))) == {}
+    assert validate_resume_payload(keyword, list(range(limits.UNIQUE_ITEMS + 1)))
