@@ -135,6 +135,13 @@ INVARIANTS: tuple[Invariant, ...] = (
         deep=True,
     ),
     Invariant(
+        "called_for_nobody",
+        "P6",
+        "A tool's call that the rules ask about was made as somebody approved it.",
+        effects.called_for_nobody,
+        deep=True,
+    ),
+    Invariant(
         "edited_at_a_stop",
         "P6",
         "What the answer to a stop changed is not taken for approved.",

@@ -14,16 +14,20 @@ from typing import Any
 from django.db.models import Exists, OuterRef, QuerySet
 
 from checkpoints import ids, store
-from checkpoints.models import Checkpoint, Thread
+from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.decisions import Rows
-from hitl.models import STEP_AROUND, Decision
+from hitl.models import STEP_AROUND, Decision, Import
+from runs.agents import approval, config, tools
 from runs.engine import approvals
 from runs.engine.approvals import DecisionRecord
 from runs.engine.begin import following
 from runs.engine.interruptions import STOPS
 from runs.forks import ReviewStands, check_brought, check_reviews
 from runs.models import Pause, Run
+from runs.workflows import calls
+from runs.workflows.base import ConfigInvalid
 from runs.workflows.review import is_reviewed
+from runs.workflows.sequence import FrozenStep
 
 MEANT = ("decided", "revision_feedback", "decided_content")
 """State keys that an answer itself writes."""
@@ -148,3 +152,61 @@ def _changed(asked: Checkpoint, answer: Checkpoint) -> bool:
 
 def _told(state: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in state.items() if key not in MEANT}
+
+
+def called_for_nobody(before: dt.datetime) -> Iterator[Event]:
+    """Calls of tools that were made though the rules ask about them, and nobody approved them with just these arguments."""
+    made = Event.objects.filter(kind=EventKind.TOOL_CALL_COMPLETED).exclude(run_id=None)
+    made = made.exclude(thread__in=Import.objects.values("thread"))  # what a document tells is its importer's word
+    part: list[Event] = []
+    for event in made.order_by("pk").iterator(chunk_size=PART):
+        part.append(event)
+        if len(part) == PART:
+            yield from _called_in(part)
+            part = []
+    yield from _called_in(part)
+
+
+def _called_in(part: Sequence[Event]) -> Iterator[Event]:
+    done = [event for event in part if isinstance(event.data, Mapping) and event.data.get("status") == "done"]
+    if not done:
+        return
+    names = {str(event.data["decision"]) for event in done if event.data.get("decision")}
+    known = Rows().find({key for name in names if (key := _key(name)) is not None}) if names else {}
+    runs = Run.objects.only("pk", "thread_id", "definition_id").in_bulk([event.run_id for event in done])
+    for event in done:
+        run = runs.get(event.run_id) if event.run_id else None
+        if run is not None and not _may_have_been_called(event.data, run, known):
+            yield event
+
+
+def _may_have_been_called(call: Mapping[str, Any], run: Run, known: Mapping[str, DecisionRecord]) -> bool:
+    step = next((one for one in run.frozen.steps if one["name"] == call.get("step")), None)
+    if step is None:
+        return True
+    if not call.get("decision"):
+        return not _asks(step, call)
+    record, at = known.get(str(call["decision"])), Checkpoint.objects.filter(run_id=run.pk).defer("body").order_by("pk").last()
+    if record is None or at is None or approvals.flaw(record, run, at, step["name"]):
+        return False
+    decided = record.decided_calls.get(str(call.get("id")), {})
+    whole = _whole(call.get("arguments"))
+    same = whole is None or approval.same(whole, decided.get("arguments"))
+    return decided.get("decision") in {calls.APPROVE, calls.EDIT} and decided.get("tool") == call.get("tool") and same
+
+
+def _asks(step: FrozenStep, call: Mapping[str, Any]) -> bool:
+    """Whether the rules of an agent's step, and the tool's own, ask about a call that is told whole."""
+    arguments = _whole(call.get("arguments"))
+    if step["function"] != "agent" or arguments is None:
+        return False
+    try:
+        tool = tools.find(str(call.get("tool")))
+        return approval.explain(tool, arguments, config.read(step["config"]).approvals).ask
+    except (tools.UnknownTool, ConfigInvalid):  # of another version of this server
+        return False
+
+
+def _whole(arguments: Any) -> Mapping[str, Any] | None:
+    """Arguments that were not cut."""
+    return arguments if isinstance(arguments, Mapping) and arguments.keys() != {"preview"} else None

@@ -39,6 +39,8 @@ class Ready:
     arguments: Mapping[str, Any]
     edited: bool = False
     """A person changed the arguments."""
+    decision: str = ""
+    """Id of the decision that lets it be made; "" where nobody had to be asked."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +85,13 @@ class Journal:
         return pool.submit(self._made, call)
 
     def _noted(self, call: Ready, future: Future[dict[str, Any]]) -> dict[str, Any]:
-        return self.note(call.id, call.tool.name, call.arguments, future.result)
+        return self.note(call.id, call.tool.name, call.arguments, future.result, decision=call.decision)
 
     def _in_workspace(self, call: Ready) -> dict[str, Any]:
         """Made anew by whoever takes the loop up, since the workspace then is as it was before; told once."""
         self.start(call.id, call.tool.name, call.arguments)
         made = self._made(call)
-        self.note(call.id, call.tool.name, call.arguments, lambda: made)
+        self.note(call.id, call.tool.name, call.arguments, lambda: made, decision=call.decision)
         return made
 
     def _made(self, call: Ready) -> dict[str, Any]:
@@ -108,12 +110,13 @@ class Journal:
         told = self._told(call_id, tool, arguments)
         self.context.once(f"started/{call_id}", lambda: True, tell=lambda _: ("tool_call_started", told))
 
-    def note(self, call_id: str, tool: str, arguments: Any, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Record what became of a call, once, and tell of it; `work` gives it."""
+    def note(self, call_id: str, tool: str, arguments: Any, work: Callable[[], dict[str, Any]], *, decision: str = "") -> dict[str, Any]:
+        """Record what became of a call, once, and tell of it; `work` gives it. `decision` is what let it be made."""
+        relied = {"decision": decision} if decision else {}
 
         def tell(got: Mapping[str, Any]) -> Told:
             shown = {"result": shortened(got["result"]), "status": got["status"], "ms": got["ms"]}
-            return "tool_call_completed", {**self._told(call_id, tool, arguments), **shown}
+            return "tool_call_completed", {**self._told(call_id, tool, arguments), **shown, **relied}
 
         found: dict[str, Any] = self.context.once(f"{CALL}{call_id}", work, tell=tell)
         return found

@@ -160,7 +160,7 @@ class Loop:
         if not decisions.all_decided(self.context, self.context.step, [one]):
             asked.append((one, verdict))
         elif made := decisions.approved(self.context, self.context.step, [one]):
-            ready.append(Ready(id=call["id"], tool=tool, arguments=made[0].arguments, edited=made[0].edited))
+            ready.append(Ready(id=call["id"], tool=tool, arguments=made[0].arguments, edited=made[0].edited, decision=made[0].decision_id))
         else:
             why = decisions.rejected(self.context, self.context.step).get(call["id"], "")
             results[call["id"]] = self._note(call, journal.ended("rejected", f"A person rejected this call, so it was not made: {why}"))

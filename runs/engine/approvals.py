@@ -262,7 +262,7 @@ def decided_calls(held: Held, step: str) -> Mapping[str, Mapping[str, Any]]:
     if record is None or not record.calls:
         return {}
     held.relied[step] = {"decision": record.decision_id, "material": ""}
-    return record.decided_calls
+    return {name: {**one, "decision_id": record.decision_id} for name, one in record.decided_calls.items()}
 
 
 def require(held: Held, of: str, material: Any = None, *, at: str = "") -> None:

@@ -178,7 +178,7 @@ class Asked(Protocol):
 
     @property
     def decided_calls(self) -> Callable[[str], Mapping[str, Mapping[str, Any]]]:
-        """Step → id of a call → `{"decision", "tool", "arguments", "reason"}`, and `asked` where the arguments were changed."""
+        """Step → id of a call → `{"decision", "tool", "arguments", "reason", "decision_id"}`, and `asked` where arguments were changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +189,8 @@ class Approved:
     tool: str
     arguments: Mapping[str, Any]
     edited: bool
+    decision_id: str = ""
+    """Of the answer that says so."""
 
 
 def approved(context: Asked, step: str, calls: Sequence[Call] | None = None) -> list[Approved]:
@@ -204,7 +206,13 @@ def approved(context: Asked, step: str, calls: Sequence[Call] | None = None) -> 
     wanted = [(name, known[name]) for name in (known if calls is None else [call.id for call in calls]) if name in known]
     about = None if calls is None else {call.id: call for call in calls}
     return [
-        Approved(id=name, tool=one["tool"], arguments=one["arguments"], edited=one["decision"] == EDIT)
+        Approved(
+            id=name,
+            tool=one["tool"],
+            arguments=one["arguments"],
+            edited=one["decision"] == EDIT,
+            decision_id=one.get("decision_id", ""),
+        )
         for name, one in wanted
         if one["decision"] in {APPROVE, EDIT} and (about is None or _is_about(one, about[name]))
     ]

@@ -30,6 +30,7 @@ DEEP = {
     "vote_rewritten",
     "approved_by_nobody",
     "done_for_nobody",
+    "called_for_nobody",
     "edited_at_a_stop",
     "answered_from_outside_unasked",
     "stepped_around_unrecorded",

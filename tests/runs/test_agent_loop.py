@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -10,13 +11,15 @@ from checkpoints import store
 from checkpoints.models import Checkpoint
 from hitl import services
 from hitl import threads as doors
-from hitl.models import Via
+from hitl.models import Decision, Via
 from runs import definitions, threads
+from runs.engine import approvals
 from runs.models import Pause
 from runs.threads import Turn
 from tests import agents
 from tests.databases import file_database as file_database
 from tests.openai_server import Answer, by_loop, serving
+from tests.wholeness import broken
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("templates", "file_database")]
 
@@ -129,6 +132,29 @@ def test_one_question_is_asked_for_all_calls_that_wait_and_each_is_decided(endpo
     shown = {one["id"]: one["status"] for one in agents.events(thread, "tool_call_completed")}
     assert sorted(shown.values()) == ["done", "done", "done", "rejected"]
     assert len(endpoint.requests) == 2
+    relied = {one["id"]: one.get("decision", "") for one in agents.events(thread, "tool_call_completed")}
+    assert relied[rent] == relied[bread] == Decision.objects.get().shown_id
+    assert broken() == {}
+
+
+class Anything(dict[str, Any]):
+    """Decisions that approve whatever is asked about."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> dict[str, Any]:
+        return {"decision": "approve", "tool": "test_pay", "arguments": {"what": "rent"}, "reason": "", "decision_id": self.get("id", "")}
+
+
+@pytest.mark.parametrize("names", [{}, {"id": "dec_1"}])
+def test_a_call_that_no_decision_approved_is_found(endpoint, thread, ana, monkeypatch, names):
+    """P6: as it was where `call_decisions` in a state was believed."""
+    endpoint.script = by_loop(Answer("", PAY[:1]), Answer("Done."))
+    monkeypatch.setattr(approvals, "decided_calls", lambda held, step: Anything(names))
+    run = agents.say(thread, "Pay", by=ana)
+    assert (run.status, sum(agents.MADE.values())) == ("completed", 1)
+    assert list(broken()) == ["called_for_nobody"]
 
 
 def test_an_approval_holds_for_its_call_alone(endpoint, thread, ana, ben):
