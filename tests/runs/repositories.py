@@ -10,7 +10,7 @@ import pytest
 
 from runs.steps.workspace import GitWorkspace, Limits, Saved
 from runs.workflows import repo_tidy
-from runs.workflows.base import Commit, Context, Done, Go, Order, Outcome, Step, StepFailed
+from runs.workflows.base import Approval, Commit, Context, Done, Go, Order, Outcome, Step, StepFailed
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -73,6 +73,7 @@ class Desk:
         self.text = self.patch = ""  # what tests keep of a plan's and an execution's report
         self.limits = Limits(lock_seconds=5)
         self.sandbox: list[str] = []
+        self.approvals: dict[str, Approval] = {}
 
     def workspace(self, check: Callable[[], None] = never) -> GitWorkspace:
         commit = self.commit
@@ -96,6 +97,7 @@ class Desk:
                 once=lambda key, compute, tell=None: compute(),
                 check=check,
                 workspace=workspace,
+                approvals=self.approvals,
             )
             return function(dict(self.state), context)
 

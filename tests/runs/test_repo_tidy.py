@@ -4,7 +4,7 @@ import json
 import pytest
 
 from runs.workflows import repo_tidy
-from runs.workflows.base import Stopped
+from runs.workflows.base import Approval, Stopped
 from runs.workflows.tidy_report import cut_patch
 from runs.workflows.tidy_tools import Ruff
 from tests.runs.repositories import UNTIDY, Desk, add_commit, bare_copy, deliver_all, failure, git, make_repository
@@ -170,7 +170,9 @@ def test_a_failed_proof_is_a_report_and_is_not_delivered_unless_a_person_says_so
     failed = failure(desk.attempt, repo_tidy.deliver)
     assert failed.code == "review_failed"
     assert "exit code 7" in str(failed)
-    desk.state["decided"] = {"review": "approve"}
+    desk.state["decided"] = {"review": "approve"}  # a state is anybody's to write: it says nothing
+    assert failure(desk.attempt, repo_tidy.deliver).code == "review_failed"
+    desk.approvals["repo_tidy.review"] = Approval(action="approve", decision_id="dec_1", revision=1, material="")
     desk.take(repo_tidy.deliver)
 
 
