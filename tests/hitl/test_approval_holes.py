@@ -67,7 +67,7 @@ def a_step(name: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def paying(templates, ana, team) -> Thread:
+def paying(templates, ana, ben, team) -> Thread:
     """Ana's thread. `strict` pays what Ben has approved, `mild` what anybody has, `lax` asks nobody."""
     PAID.clear()
     WIRED.clear()
