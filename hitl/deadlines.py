@@ -156,6 +156,19 @@ def _tell_further(pause: Pause, stage: int, before: set[User], asked: People, **
     tell(pause, "escalated", sorted(now_asked - before or now_asked, key=User.get_username), asked, **more)
 
 
+def _named(pause: Pause, occasion: str, to: Sequence[User]) -> list[str]:
+    """Who is told, as whoever sees the log may know it: those who take part by name, all others as the rules have them. Whom a group has in
+    it, and whether there is somebody of a name, the log does not say."""
+    if policy.open_to_all(pause) and not pause.stage:
+        return [person.get_username() for person in to]
+    *earlier, latest = [[*one.get("users", []), *(f"the group {name}" for name in one.get("groups", []))] for one in policy.named(pause)]
+    before = {name for names in earlier for name in names}
+    if occasion == Occasion.ESCALATED:
+        return sorted(set(latest) - before or latest)
+    voted = set(pause.votes.values_list("voter__username", flat=True)) if pause.approvals else set()
+    return sorted({*before, *latest} - voted)
+
+
 def tell(pause: Pause, occasion: str, to: Sequence[User], asked: People, **more: Any) -> None:
     """Tell people that a question waits for them: `reminded` or `escalated`. It comes back to the inboxes that it was hidden from.
 
@@ -163,7 +176,7 @@ def tell(pause: Pause, occasion: str, to: Sequence[User], asked: People, **more:
     """
     Snooze.objects.filter(pause=pause).delete()
     told = {name: value.isoformat() if isinstance(value, dt.datetime) else value for name, value in more.items()}
-    names = [person.get_username() for person in to[:NAMED]]
+    names = _named(pause, occasion, to)[:NAMED]
     event = {"what": occasion, "pause_id": pause.shown_id, "step": pause.step, "stage": pause.stage, "to": names, **told}
     log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, event)])
     mark = f"{pause.stage}.{pause.reminded}"

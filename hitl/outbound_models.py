@@ -128,8 +128,17 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         return self.filter(waiting | Q(status=DeliveryStatus.SENDING, lease_until__lte=now))
 
     def visible_to(self, user: User) -> DeliveryQuerySet:
-        """What was sent about threads that a person may see, and what went to themselves."""
-        return self.filter(Q(pause__run__thread__in=Thread.objects.visible_to(user)) | Q(recipient=user))
+        """What was sent about threads that a person may see, and what went to themselves.
+
+        Not what went to people and teams that they do not know: whom a group's name reaches, and which names there are, is for its members
+        and for holders of `auth.view_user`.
+        """
+        about = Q(pause__run__thread__in=Thread.objects.visible_to(user))
+        if not user.has_perm("auth.view_user"):
+            teams = user.groups.values("pk")
+            known = User.objects.filter(groups__in=teams).values("pk")
+            about &= (Q(recipient=None) | Q(recipient__in=known)) & (Q(endpoint__team=None) | Q(endpoint__team__in=teams))
+        return self.filter(about | Q(recipient=user))
 
     def shown(self) -> DeliveryQuerySet:
         related = ("recipient", "endpoint__team", "endpoint__owner", "endpoint__thread", "pause__run__thread", "pause__run__work_order")

@@ -133,10 +133,12 @@ def _checked(secret: str) -> str:
 
 
 def _team_for(by: User, team: Group | None) -> Group:
-    if team is None:
-        raise EndpointInvalid("team", "Name the team.")
-    if not by.is_superuser and not (by.has_perm("hitl.add_endpoint") and by.groups.filter(pk=team.pk).exists()):
+    """A team that there is not, and one of others, are the same to who asks."""
+    mine = team is not None and by.has_perm("hitl.add_endpoint") and by.groups.filter(pk=team.pk).exists()
+    if not by.is_superuser and not mine:
         raise NotYours("Endpoints of a team are made by its members who hold the right “Can add endpoint”.")
+    if team is None:
+        raise EndpointInvalid("team", "There is no such team.")
     return team
 
 

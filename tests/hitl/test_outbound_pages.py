@@ -141,7 +141,7 @@ def test_rest_makes_reads_switches_tests_and_removes(api, ana, receiver):
         ({"channel": "webhook", "target": "http://169.254.169.254/latest/meta-data"}, 422, "endpoint_invalid"),
         ({"channel": "webhook", "target": "https://example.org", "scope": "everybody"}, 403, "forbidden"),
         ({"channel": "webhook", "target": "https://example.org", "scope": "team", "team": "platform"}, 403, "forbidden"),
-        ({"channel": "webhook", "target": "https://example.org", "scope": "team", "team": "nobody"}, 422, "endpoint_invalid"),
+        ({"channel": "webhook", "target": "https://example.org", "scope": "team", "team": "nobody"}, 403, "forbidden"),
         ({"channel": "smoke", "target": "x"}, 400, "invalid"),
     ],
 )
