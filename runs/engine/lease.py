@@ -15,6 +15,8 @@ from django.conf import settings
 from django.db import Error, connection
 from django.utils import timezone
 
+from checkpoints import locks
+from checkpoints.rounds import Row
 from runs.models import Run
 from runs.states import RUNNING
 
@@ -60,10 +62,22 @@ def _beat(pid: int) -> None:
 
 
 def _renew(runs: list[uuid.UUID]) -> None:
-    """One statement for all leases of this process. A run taken over meanwhile has another owner and is left alone."""
+    """One statement for all leases of this process. A run taken over meanwhile has another owner and is left alone.
+
+    A run whose row somebody holds comes after the others, by itself: they do not lose their leases to a host that fell silent.
+    """
     try:
-        Run.objects.filter(pk__in=runs, status=RUNNING, lease_owner=owner()).update(lease_until=until(timezone.now()))
+        with locks.impatient():
+            free = locks.free(Run, runs)
+            _extend(list(free))
+            for run_id in set(runs) - free:
+                with Row(logger, Run(pk=run_id).shown_id):
+                    _extend([run_id])
     except Error as error:
         logger.warning("could not renew %d leases, will try again: %s", len(runs), error)
     finally:
         connection.close()
+
+
+def _extend(runs: list[uuid.UUID]) -> None:
+    Run.objects.filter(pk__in=runs, status=RUNNING, lease_owner=owner()).update(lease_until=until(timezone.now()))

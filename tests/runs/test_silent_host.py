@@ -17,7 +17,7 @@ from hitl.models import Via
 from hitl.services import decide
 from project import env
 from runs import services, tasks
-from runs.engine import recovery
+from runs.engine import lease, recovery
 from runs.models import Pause, Run
 from tests import claims
 from tests.conftest import drive, pause_of
@@ -91,6 +91,20 @@ def test_rounds_go_around_what_a_silent_host_holds(asked, silent, monkeypatch):
     with connection.cursor() as cursor:
         cursor.execute("SHOW lock_timeout")
         assert cursor.fetchone() == ("0",)  # as the session began: commands and tests wait as long as it takes
+
+
+def test_a_worker_keeps_its_other_leases_while_a_silent_host_holds_one_of_its_runs(make_order, silent, monkeypatch):
+    """One statement renews all leases of a process: it waited for that row until the others had run out, and they were taken away."""
+    monkeypatch.setattr(locks, "SECONDS", 0.1)
+    here, there = make_order(), make_order()
+    early = timezone.now()
+    for order in (here, there):
+        assert claims.claim(order.latest_run_id, now=early)
+    Run.objects.update(lease_owner=lease.owner(), lease_until=early)
+    silent(HOLDS["its run"], {"run": here.latest_run_id})
+    lease._renew([here.latest_run_id, there.latest_run_id])
+    renewed = dict(Run.objects.values_list("pk", "lease_until"))
+    assert (renewed[here.latest_run_id], renewed[there.latest_run_id] > early) == (early, True)
 
 
 def test_each_session_knows_what_it_may_take():
