@@ -198,6 +198,14 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
     external = serializers.SerializerMethodField(
         help_text="The mail address of who answered by the link sent there, without an account; null else."
     )
+    by_name = serializers.CharField(help_text="The name of who decided, at that time; empty where nobody did, or on older rows.")
+    for_name = serializers.CharField(help_text="The name of for whom, at that time.")
+    early_at = serializers.DateTimeField(
+        allow_null=True, help_text="When it came, where that was before its question: nobody had been shown anything."
+    )
+    data_only = serializers.BooleanField(
+        help_text="It came from an address that the rules do not name: it brought data, and approves nothing."
+    )
     on_behalf_of = serializers.CharField(
         source="on_behalf_of.username", default=None, allow_null=True, help_text="For whom, by a delegation; null for themselves."
     )
@@ -213,8 +221,12 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
             "input",
             "edited_content",
             "decided_by",
+            "by_name",
             "external",
+            "data_only",
             "on_behalf_of",
+            "for_name",
+            "early_at",
             "votes",
             "decided_at",
             "via",

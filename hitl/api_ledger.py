@@ -49,6 +49,18 @@ class ReceiptOut(serializers.Serializer[Receipt]):
     external = serializers.SerializerMethodField(
         help_text="The mail address of who answered by the link sent there, without an account; null else."
     )
+    by_name = serializers.CharField(
+        source="decision.by_name", help_text="The name of who decided, at that time; empty where nobody did, or on older rows."
+    )
+    for_name = serializers.CharField(source="decision.for_name", help_text="The name of for whom, at that time.")
+    early_at = serializers.DateTimeField(
+        source="decision.early_at",
+        allow_null=True,
+        help_text="When it came, where that was before its question: nobody had been shown anything.",
+    )
+    data_only = serializers.BooleanField(
+        source="decision.data_only", help_text="It came from an address that the rules do not name: it brought data, and approves nothing."
+    )
     on_behalf_of = serializers.CharField(source="decision.on_behalf_of.username", default=None, allow_null=True)
     decided_at = serializers.DateTimeField(source="decision.decided_at")
     via = serializers.CharField(source="decision.via")

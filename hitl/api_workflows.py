@@ -117,6 +117,13 @@ class ResumeEventIn(serializers.Serializer[Any]):
     )
     node_id = serializers.CharField(max_length=200, default="", allow_blank=True, help_text="Where it is asked; needed to answer early.")
     pause_id = serializers.CharField(max_length=40, default="", allow_blank=True, help_text="The very question; another one is 409.")
+    revision = serializers.IntegerField(default=None, allow_null=True, help_text="The revision that was looked at.")
+    content_digest = serializers.CharField(
+        max_length=64,
+        default="",
+        allow_blank=True,
+        help_text="Of what was looked at; a verdict ahead of its question needs both.",
+    )
     payload = serializers.JSONField(default=None, help_text="The data asked for; where none is, {decision, feedback, revision} or a word.")
     sender_metadata = serializers.DictField(default=dict, help_text="Kept with the answer. `event_id` makes a repetition harmless.")
 
@@ -135,7 +142,8 @@ class IngestedOut(WorkflowOut):
 ANSWERED = {200: IngestedOut, 202: IngestedOut}
 WORDS = (
     "422 says per field what does not fit; the question then stays open, with a refined one stored. 409: somebody else answered "
-    "(`pause_closed`), another question is open (`wrong_question`), or none (`not_paused`). 202: it came before its question, and is kept."
+    "(`pause_closed`), another question is open (`wrong_question`), or none (`not_paused`). 202: it came before its question, and is kept; "
+    "a verdict that does so names `revision` and `content_digest` (409 `early_verdict`)."
 )
 
 

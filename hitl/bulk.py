@@ -124,6 +124,8 @@ def refused(pause: Pause, action: str) -> str:
     """Why a question is not answered in bulk; "" where it may be."""
     if pause.status != PauseStatus.OPEN:
         return "It has been answered already."
+    if pause.overdue:
+        return "The time to answer it is over."
     if risk_of(pause) == "high":
         return "Its risk is high: look at it by itself."
     if action in pause.review.get("reason_required", []):

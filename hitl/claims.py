@@ -18,7 +18,9 @@ from checkpoints import log
 from checkpoints.models import EventKind
 from hitl import policy, services, sight
 from hitl.policy import Standing
+from runs import due
 from runs.models import Pause
+from runs.services import PauseClosed
 
 
 def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
@@ -27,7 +29,7 @@ def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
     Args:
         take_over: end somebody else's claim: for superusers, and told in the log. The rules on who answers bind them all the same.
     Raises:
-        services.NotFound, services.AlreadyAnswered.
+        services.NotFound, services.AlreadyAnswered, services.DeadlinePassed.
         policy.Refused: the person could not approve it, or somebody else has it.
     """
     pause = _find(pause_id, by)
@@ -36,7 +38,13 @@ def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
     standing.check_may_approve()
     if take_over and not by.is_superuser:
         raise policy.NotAllowed("not_allowed", "Only a superuser takes over what somebody else has claimed.")
-    _claim(pause, by=by, over=standing.holder if take_over else None)
+    try:
+        _claim(pause, by=by, over=standing.holder if take_over else None)
+    except PauseClosed as lost:
+        pause.refresh_from_db()
+        services.check_open(pause)
+        Standing(pause, by).check_claim()
+        raise policy.NotNow("claimed", "Somebody else was quicker by a moment. Nothing was claimed.") from lost
     return _find(pause_id, by)
 
 
@@ -45,12 +53,9 @@ def _claim(pause: Pause, *, by: User, over: User | None) -> None:
     now = timezone.now()
     until = now + dt.timedelta(seconds=settings.WAYSTATION_CLAIM_SECONDS)
     free = policy.free_for(by, now=now)
-    mine = Pause.objects.open().filter(free if over is None else free | policy.free_for(over, now=now), pk=pause.pk)
+    mine = Pause.objects.open().filter(free if over is None else free | policy.free_for(over, now=now), due.in_time(), pk=pause.pk)
     if not mine.update(claimed_by=by, claimed_until=until):
-        pause.refresh_from_db()
-        services.check_open(pause)
-        Standing(pause, by).check_claim()
-        raise policy.NotNow("claimed", "Somebody else was quicker by a moment. Nothing was claimed.")
+        raise PauseClosed(f"{pause.shown_id} was answered, claimed, or is over")
     more = {"until": until.isoformat(), **({"from": policy.name_of(over)} if over else {})}
     _tell(pause, "taken_over" if over else "claimed", by, **more)
 

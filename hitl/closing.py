@@ -20,6 +20,7 @@ from runs import services as runs
 from runs.models import Pause
 from runs.states import FailureCode, PauseStatus
 from runs.taking_back import goes_on_at
+from runs.workflows import outside
 from runs.workflows.sequence import CANCEL
 
 
@@ -49,6 +50,8 @@ def close(
         external=by.address if isinstance(by, Outsider) else "",
         on_behalf_of=seat if isinstance(seat, User) and seat != by else None,
         votes=[vote.digest for vote in votes],
+        early_at=answer.early_at,
+        data_only=isinstance(by, Outsider) and not outside.counts(pause.review, by.address),
         decided_at=at,
         goes_on_at=goes_on_at(pause, action, now=at),
         via=answer.via,
@@ -62,6 +65,8 @@ def close(
         "feedback": answer.feedback,
         "by": name,
         **({"external": True} if decision.external else {}),
+        **({"data_only": True} if decision.data_only else {}),
+        **({"early": True} if decision.early_at else {}),
         **({"on_behalf_of": policy.name_of(seat)} if seat and seat != by else {}),
         **({"edited": True} if decision.edited_content else {}),
         **({"votes": len(votes)} if votes else {}),

@@ -1,5 +1,8 @@
 """What happens to a question that nobody answers: people are reminded, further people asked, and at the deadline its rules answer.
 
+The deadline holds by itself, by the database's clock: past it nobody answers any more, sweep or none. Whoever comes too late lets the
+rules act right then (`meet`), as the sweep would.
+
 A sweep finds what is due by its row and lets it act, each question in a transaction of its own that begins with a compare-and-set: of
 two sweeps at once, of a sweep and an answer, one writes and the other writes nothing. What the rules need to know is read for several
 questions together, before; whatever has changed since is what the compare-and-set finds. After an outage people are reminded once, however
@@ -17,6 +20,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models.functions import Now
 
 from checkpoints import codec, live, locks, log
 from checkpoints.models import EventKind
@@ -113,6 +117,22 @@ def fire(pause: Pause, *, now: dt.datetime, asked: People) -> None:
             closing.by_policy(pause, action=CANCEL, words=SILENCE[CANCEL], at=now)
         case _:
             runs.expire(pause, now=now)
+
+
+def meet(found: PauseQuerySet) -> str:
+    """Let the rules of a question among these act, where it is open and its deadline has passed by the database's clock.
+
+    Gives the outcome that they name, "" where no deadline has passed. Of this, a sweep and an answer in time one acts. Call outside a
+    transaction; raises what went wrong with the rules, and then nothing is written.
+    """
+    late = found.open().filter(deadline_at__lte=Now()).values_list("pk", Now()).first()
+    if late is None:
+        return ""
+    pause = Pause.objects.answerable().get(pk=late[0])
+    outcome = due.outcome_of(pause)
+    with suppress(PauseClosed):  # somebody else was faster, or its run does not wait: the caller looks again
+        fire(pause, now=late[1], asked=People())
+    return outcome
 
 
 @transaction.atomic(durable=True)

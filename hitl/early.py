@@ -1,5 +1,8 @@
 """Answers that come before their question: kept, and given to it once it opens, through `decide` and by who sent them.
 
+They are data, which a question asks for whatever it shows. A verdict is on what was shown: one that comes early names the revision and the
+digest of the content that it is for, and is given to that alone (P6); any other is not kept. The ledger says of each that it came early.
+
 An answer names its question by the step (or another engine's node) or by its type, and only one that was never asked yet in the run: what
 was asked already is answered late, so that no answer is eaten by the next question (F3).
 
@@ -26,12 +29,13 @@ from checkpoints.store import CheckpointDamaged, StoreUnavailable
 from hitl import resume_events
 from hitl.models import EarlyAnswer, Via
 from hitl.policy import Refused
-from hitl.resume_events import ResumeEvent, fits
+from hitl.resume_events import EarlyVerdict, ResumeEvent, fits
 from hitl.services import AlreadyAnswered, AnswerInvalid, NotFound, RevisionMismatch
 from runs import keyed
 from runs.models import Pause, Run
 from runs.states import LIVE
 from runs.workflows.schemas import MAX_ANSWER
+from runs.workflows.sequence import APPROVE, REVISE
 
 MOST = 20
 """Answers that are kept for one thread at a time."""
@@ -53,7 +57,9 @@ class NotKept(Exception):
 
 
 def keep(event: ResumeEvent, *, run: Run | None, thread_id: uuid.UUID, by: User, via: Via) -> EarlyAnswer:
-    """Keep an answer for its question; the same one again is the same. Raises NotKept."""
+    """Keep an answer for its question; the same one again is the same. Raises NotKept, and EarlyVerdict."""
+    if resume_events.verdict_in(event, _verdicts(run)):
+        raise EarlyVerdict
     told = event.kept
     if len(codec.encode(told)) > MAX_ANSWER:
         raise NotKept(f"The answer is larger than {MAX_ANSWER} bytes, so it is not kept. Send it once the question is asked.")
@@ -68,6 +74,12 @@ def keep(event: ResumeEvent, *, run: Run | None, thread_id: uuid.UUID, by: User,
     _look(early)
     early.refresh_from_db()
     return early
+
+
+def _verdicts(run: Run | None) -> set[str]:
+    """The words that a verdict in a run goes by, as far as that is known; another engine's question may have more."""
+    choices = [choice["name"] for step in (run.frozen.steps if run else []) for choice in step["choices"]]
+    return {APPROVE, REVISE, *choices}
 
 
 @transaction.atomic(durable=True)
@@ -145,6 +157,8 @@ def _event(early: EarlyAnswer) -> ResumeEvent:
         node_id=early.node_id,
         payload=kept.get("payload"),
         sender_metadata=kept.get("sender_metadata") or {},
+        revision=kept.get("revision"),
+        content_digest=kept.get("content_digest") or "",
     )
 
 
@@ -160,16 +174,27 @@ def give(early: EarlyAnswer, pause: Pause) -> None:
     event, user = _event(early), User.objects.get(pk=early.by_id)
     status, words = Status.TAKEN, ""
     try:
-        resume_events.answer(pause, event, by=user, via=Via(early.via))
+        early_at = early.received_at if early.received_at < pause.opened_at else None
+        resume_events.answer(pause, event, by=user, via=Via(early.via), early_at=early_at)
     except AlreadyAnswered as late:
         mine = late.decision is not None and resume_events.same(late.decision, pause, event, user)
         status, words = (Status.TAKEN, "") if mine else (Status.REFUSED, str(late))
-    except (AnswerInvalid, NotFound, RevisionMismatch, MergeFailed, Refused) as refused:
+    except (AnswerInvalid, EarlyVerdict, NotFound, RevisionMismatch, MergeFailed, Refused) as refused:
         status, words = Status.REFUSED, str(refused)
     except (CheckpointDamaged, StoreUnavailable) as away:  # nothing was decided: the sweep tries again
         logger.warning("%s could not be given to %s: %s", early.shown_id, pause.shown_id, away)
         return
-    EarlyAnswer.objects.filter(pk=early.pk, status=Status.TAKING).update(status=status, error=words, changed_at=timezone.now())
+    _note(early, pause, status, words)
+
+
+@transaction.atomic(durable=True)
+def _note(early: EarlyAnswer, pause: Pause, status: EarlyAnswer.Status, words: str) -> None:
+    """Write what became of an answer, once; of one that was not taken its thread is told why."""
+    mine = EarlyAnswer.objects.filter(pk=early.pk, status=Status.TAKING)
+    if mine.update(status=status, error=words, changed_at=timezone.now()) and words:
+        names = {"step": pause.step, "input_type": early.input_type, "level": "warning"}
+        told = f"An answer of {early.by.get_username()} that came before its question was not taken: {words}"
+        log.append(early.thread_id, pause.run_id, [(EventKind.LOG, {"message": told, **names})])
 
 
 @transaction.atomic(durable=True)

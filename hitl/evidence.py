@@ -5,6 +5,7 @@ What is read or printed of it is made from the document, so there is nothing els
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from typing import Any
 
@@ -25,8 +26,8 @@ class Missing(Exception):
     """The document is not there, or not as it was kept."""
 
 
-def of(pause: Pause) -> dict[str, Any]:
-    """The document of a question as it stands; `pause` is `answerable`."""
+def of(pause: Pause, *, early_at: dt.datetime | None = None) -> dict[str, Any]:
+    """The document of a question as it stands; `pause` is `answerable`. Of an answer that came before it, it says so: nobody saw it."""
     run = pause.run
     order = run.work_order
     titles = {step["name"]: step["title"] for step in run.frozen.steps}
@@ -42,12 +43,13 @@ def of(pause: Pause) -> dict[str, Any]:
         "opened_at": pause.opened_at.isoformat(),
         "deadline_at": pause.deadline_at.isoformat() if pause.deadline_at else None,
         "leads_to": {way: titles.get(to, "") for way, to in pause.ways.items()},
+        **({"answered_unseen_at": early_at.isoformat()} if early_at else {}),
     }
 
 
-def keep(pause: Pause) -> str:
+def keep(pause: Pause, *, early_at: dt.datetime | None = None) -> str:
     """Keep the document of a question and give its digest. Call inside a transaction."""
-    return store.put_blob(codec.encode(of(pause)).encode())
+    return store.put_blob(codec.encode(of(pause, early_at=early_at)).encode())
 
 
 def load(decision: Decision) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from runs.models import Pause, Run, WorkOrder
 
 PAGE = 500
 COLUMNS = (
-    "ledger", "position", "id", "decided_at", "decided_by", "external", "on_behalf_of", "action", "feedback", "input",
-    "via", "revision", "order", "run", "pause",
+    "ledger", "position", "id", "decided_at", "decided_by", "by_name", "external", "data_only", "early_at", "on_behalf_of", "for_name",
+    "action", "feedback", "input", "via", "revision", "order", "run", "pause",
     "content_digest", "evidence", "goes_on_at", "undoes", "erased", "previous", "digest",
 )  # fmt: skip
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -44,8 +44,12 @@ def told(decision: Decision) -> dict[str, Any]:
         "id": decision.shown_id,
         "decided_at": decision.decided_at.isoformat(),
         "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
+        "by_name": decision.by_name or None,
         "external": decision.external or None,
+        "data_only": decision.data_only,
+        "early_at": decision.early_at.isoformat() if decision.early_at else None,
         "on_behalf_of": decision.on_behalf_of.get_username() if decision.on_behalf_of else None,
+        "for_name": decision.for_name or None,
         "action": decision.action,
         "feedback": decision.feedback,
         "input": decision.payload,

@@ -5,14 +5,16 @@ from __future__ import annotations
 from django.db import connection
 
 from hitl import evidence
-from hitl.models import Decision, Ledger, ledger_name
+from hitl.models import Decision, Ledger, ledger_name, name_of
 from runs import keyed
 
 
 def append(decision: Decision) -> None:
     """Add a decision to its ledger. Call inside a transaction, at its end: the ledger's row stays locked until the commit."""
     assert decision.pause is not None  # it is being answered
-    decision.evidence = evidence.keep(decision.pause)
+    decision.by_name = name_of(decision.decided_by) if decision.decided_by else ""
+    decision.for_name = name_of(decision.on_behalf_of) if decision.on_behalf_of else ""
+    decision.evidence = evidence.keep(decision.pause, early_at=decision.early_at)
     thread = decision.pause.run.thread
     name = ledger_name(thread.team_id, thread.owner_id)
     taken = _take_place(name)

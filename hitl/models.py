@@ -12,7 +12,7 @@ import uuid
 from typing import Any, ClassVar
 
 from django.conf import settings
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AbstractBaseUser, User
 from django.db import models
 from django.db.models import F, Q
 
@@ -25,6 +25,7 @@ from hitl.inbound_models import OuterRun as OuterRun
 from hitl.inbound_models import Wait as Wait
 from hitl.presence_models import Presence as Presence
 from runs.models import Pause
+from runs.workflows.gate import ANSWER
 
 
 class Ledger(models.Model):
@@ -52,6 +53,8 @@ class Via(models.TextChoices):
     """Nobody: the template's rules, at the deadline."""
 
 
+LONGEST_NAME = 301
+"""First name, a space, last name."""
 NOBODY = "the template's rules"
 """Who decided where nobody did."""
 SOMEBODY = "somebody without an account"
@@ -100,7 +103,10 @@ class Decision(ids.Shown, models.Model):
     """
 
     PREFIX = "dec"
-    ERASED: ClassVar[dict[str, Any]] = {"pause": None, "feedback": "", "payload": None, "edited_content": "", "external": ""}
+    ERASED: ClassVar[dict[str, Any]] = {
+        **{"pause": None, "feedback": "", "payload": None, "edited_content": "", "external": ""},
+        **{"by_name": "", "for_name": ""},
+    }
     """What an erasure leaves of the columns that may say something; the database lets no other column change (`hitl.guards`)."""
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
@@ -114,8 +120,16 @@ class Decision(ids.Shown, models.Model):
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="decisions", help_text="Nobody where the rules answered."
     )
     external = SealedTextField(blank=True, help_text="The mail address of who answered by the link sent there, without an account.")
+    by_name = models.CharField(max_length=LONGEST_NAME, blank=True, help_text="The name of who decided, at that time.")
     on_behalf_of = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", help_text="For whom it was given, by a delegation."
+    )
+    for_name = models.CharField(max_length=LONGEST_NAME, blank=True, help_text="The name of that one, at that time.")
+    early_at = models.DateTimeField(
+        null=True, help_text="When the answer came, where that was before its question: nobody had been shown anything."
+    )
+    data_only = models.BooleanField(
+        default=False, help_text="From an address that the rules do not name: it brought data, and approves nothing."
     )
     votes = JsonTextField(default=list, help_text="Digests of the votes that were given at this question, in their order.")
     decided_at = models.DateTimeField()
@@ -138,7 +152,16 @@ class Decision(ids.Shown, models.Model):
             models.CheckConstraint(condition=Q(undoes__isnull=True) | Q(action=UNDO), name="decision_undoes_by_undo"),
             models.CheckConstraint(
                 condition=Q(pause__isnull=False, erasure__isnull=True)
-                | Q(pause__isnull=True, erasure__isnull=False, feedback="", payload__isnull=True, edited_content="", external=""),
+                | Q(
+                    pause__isnull=True,
+                    erasure__isnull=False,
+                    feedback="",
+                    payload__isnull=True,
+                    edited_content="",
+                    external="",
+                    by_name="",
+                    for_name="",
+                ),
                 name="decision_says_nothing_if_erased",
             ),
             models.UniqueConstraint(fields=["ledger", "position"], name="decision_position_once"),
@@ -148,6 +171,10 @@ class Decision(ids.Shown, models.Model):
                 | (Q(via=Via.LINK, decided_by__isnull=True) & (~Q(external="") | Q(erasure__isnull=False))),
                 name="decision_by_one_only",
             ),
+            models.CheckConstraint(  # data of an address that the rules do not name: never an approval, never of several
+                condition=Q(data_only=False) | Q(data_only=True, via=Via.LINK, decided_by__isnull=True, action=ANSWER),
+                name="decision_data_only_approves_nothing",
+            ),
         ]
         indexes = [models.Index(fields=["decided_by", "-id"], name="decision_by_person")]  # a person's history
 
@@ -156,16 +183,22 @@ class Decision(ids.Shown, models.Model):
 
     @property
     def name(self) -> str:
-        """The name of who decided, for people."""
+        """The name of who decided, at that time."""
         if self.decided_by is not None:
-            return self.decided_by.get_full_name() or self.decided_by.get_username()
+            return self.by_name or name_of(self.decided_by)
         return NOBODY if self.via == Via.POLICY else self.external or SOMEBODY
 
     @property
     def who(self) -> str:
         """The same, with the one on whose behalf it was."""
         other = self.on_behalf_of
-        return f"{self.name} for {other.get_full_name() or other.get_username()}" if other else self.name
+        return f"{self.name} for {self.for_name or name_of(other)}" if other else self.name
+
+    @property
+    def renamed(self) -> str:
+        """What the account of who decided is called today, where that is another name than it had then."""
+        now = name_of(self.decided_by) if self.decided_by is not None else ""
+        return now if self.by_name and now != self.by_name else ""
 
     def signed(self) -> dict[str, Any]:
         """What the digest is over. What came to the product later is there only where the row has it: older rows keep their digest."""
@@ -178,6 +211,10 @@ class Decision(ids.Shown, models.Model):
             "evidence": self.evidence or None,
             "goes_on_at": _utc(self.goes_on_at) if self.goes_on_at else None,
             "undoes": self.undoes_id.hex if self.undoes_id else None,
+            "by_name": self.by_name or None,
+            "for_name": self.for_name or None,
+            "early_at": _utc(self.early_at) if self.early_at else None,
+            "data_only": self.data_only or None,
         }
         return {
             "pause": self.pause_id.hex if self.pause_id else None,
@@ -230,6 +267,9 @@ class Vote(ids.Shown, models.Model):
     )
     external = SealedTextField(blank=True, help_text="As the decision's.")
     external_key = models.CharField(max_length=40, null=True, help_text="Tells addresses apart: `hitl.outsiders`.")  # noqa: DJ001  # unique
+    by_name = models.CharField(max_length=LONGEST_NAME, blank=True, help_text="As the decision's, like the next two.")
+    for_name = models.CharField(max_length=LONGEST_NAME, blank=True)
+    early_at = models.DateTimeField(null=True)
     voted_at = models.DateTimeField()
     via = models.CharField(max_length=16, choices=Via)
     content_digest = models.CharField(max_length=64)
@@ -252,19 +292,21 @@ class Vote(ids.Shown, models.Model):
 
     @property
     def name(self) -> str:
-        """The name of who voted, for people."""
-        return self.voter.get_full_name() or self.voter.get_username() if self.voter else self.external
+        """The name of who voted, at that time."""
+        return self.by_name or name_of(self.voter) if self.voter else self.external
 
     @property
     def who(self) -> str:
         """The same, with the one on whose behalf it was."""
         other = self.seat if self.seat_id != self.voter_id else None
-        return f"{self.name} for {other.get_full_name() or other.get_username()}" if other else self.name
+        return f"{self.name} for {self.for_name or name_of(other)}" if other else self.name
 
     def compute_digest(self) -> str:
-        """The digest that this row must carry."""
+        """The digest that this row must carry. What came to the product later is in it only where the row has it."""
         told = ("action", "feedback", "payload", "edited_content", "voter_id", "seat_id", "via", "content_digest")
-        facts = {name: getattr(self, name) for name in told} | ({"external": self.external} if self.external else {})
+        facts = {name: getattr(self, name) for name in told}
+        facts |= {name: value for name in ("external", "by_name", "for_name") if (value := getattr(self, name))}
+        facts |= {"early_at": _utc(self.early_at)} if self.early_at else {}
         return codec.digest(codec.encode({**facts, "pause": self.pause_id.hex, "voted_at": self.voted_at.astimezone(dt.UTC).isoformat()}))
 
 
@@ -435,6 +477,11 @@ class IdempotencyKey(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+def name_of(user: AbstractBaseUser) -> str:
+    """What an account is called today, for people."""
+    return (user.get_full_name() if isinstance(user, User) else "") or user.get_username()
 
 
 def _utc(at: dt.datetime) -> str:

@@ -23,7 +23,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 
 from checkpoints.models import Thread
-from hitl import delegations, outsiders
+from hitl import delegations, models, outsiders
 from hitl.models import Delegation, Vote
 from hitl.outsiders import Outsider
 from runs.models import PanelMember, Pause, PauseQuerySet
@@ -61,7 +61,7 @@ def quorum(pause: Pause) -> int:
 
 
 def name_of(user: Actor | AbstractBaseUser) -> str:
-    return (user.get_full_name() if isinstance(user, User) else "") or user.get_username()
+    return user.address if isinstance(user, Outsider) else models.name_of(user)
 
 
 def free_for(by: Actor, *, now: dt.datetime) -> Q:

@@ -28,9 +28,12 @@ PAUSE = (
     "ways", "labels", "kind", "calls", "required_inputs", "known", "bare", "attempts", "refined",
     "outside",
 )  # fmt: skip
-DECISION = ("action", "feedback", "payload", "edited_content", "external", "via", "revision", "content_digest", "votes", "evidence")
+DECISION = (
+    "action", "feedback", "payload", "edited_content", "external", "via", "revision", "content_digest", "votes", "evidence", "by_name",
+    "for_name", "data_only",
+)  # fmt: skip
 RIGHT = "checkpoints.import_thread"
-VOTE = ("action", "feedback", "payload", "edited_content", "external", "via", "content_digest", "digest")
+VOTE = ("action", "feedback", "payload", "edited_content", "external", "via", "content_digest", "digest", "by_name", "for_name")
 
 
 def export(thread_id: uuid.UUID) -> Document:
@@ -128,6 +131,7 @@ def _vote(vote: Vote) -> Document:
         "voter": vote.voter.get_username() if vote.voter else None,
         "seat": vote.seat.get_username() if vote.seat else None,
         "voted_at": vote.voted_at.isoformat(),
+        "early_at": vote.early_at.isoformat() if vote.early_at else None,
     }
 
 
@@ -143,6 +147,7 @@ def _decision(decision: Decision) -> Document:
         "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
         "on_behalf_of": decision.on_behalf_of.get_username() if decision.on_behalf_of else None,
         "decided_at": decision.decided_at.isoformat(),
+        "early_at": decision.early_at.isoformat() if decision.early_at else None,
         "goes_on_at": decision.goes_on_at.isoformat() if decision.goes_on_at else None,
         "undoes": ids.show(Decision.PREFIX, decision.undoes_id) if decision.undoes_id else None,
         "ledger": {"name": decision.ledger_id, **{name: getattr(decision, name) for name in ("position", "previous", "digest")}},

@@ -69,7 +69,7 @@ def snoozed(user: User) -> list[Snooze]:
 def snooze(pause_id: uuid.UUID, *, by: User, until: dt.datetime | None) -> Snooze | None:
     """Hide an open question from the own inbox until then; None shows it again. It shows again by itself when people are reminded.
 
-    Raises NotFound, AlreadyAnswered, NotAnswerer, PostponingInvalid.
+    Raises NotFound, AlreadyAnswered, DeadlinePassed, NotAnswerer, PostponingInvalid.
     """
     pause = _find_open(pause_id, by)
     if until is None:
@@ -91,7 +91,8 @@ def _hide(pause: Pause, by: User, until: dt.datetime) -> Snooze:
 def extend(pause_id: uuid.UUID, *, by: User, until: dt.datetime, reason: str) -> Pause:
     """Move the deadline of an open question to a later time, for everybody. Who, why and from when is recorded.
 
-    Raises NotFound, AlreadyAnswered, NotAnswerer, NoDeadline, PostponingInvalid; DeadlineMoved where it moved since it was read.
+    Nobody moves one that has passed. Raises NotFound, AlreadyAnswered, DeadlinePassed, NotAnswerer, NoDeadline, PostponingInvalid;
+    DeadlineMoved where it moved since it was read.
     """
     pause = _find_open(pause_id, by)
     if pause.deadline_at is None or pause.extendable_until is None:
@@ -99,19 +100,23 @@ def extend(pause_id: uuid.UUID, *, by: User, until: dt.datetime, reason: str) ->
     reason = reason.strip()
     if not reason or len(reason) > MAX_REASON or reason != codec.readable(reason):
         raise PostponingInvalid("reason", f"Say why, in up to {MAX_REASON} characters: it is recorded with your name.")
-    if until <= max(pause.deadline_at, timezone.now()):
+    if until <= pause.deadline_at:
         raise PostponingInvalid("until", f"It is due at {told(pause.deadline_at)}: choose a later time.")
     if until > pause.extendable_until:
         raise PostponingInvalid("until", f"It may be moved to {told(pause.extendable_until)} at the latest.")
-    return _extend(pause, by=by, until=until, reason=reason)
+    try:
+        return _extend(pause, by=by, until=until, reason=reason)
+    except DeadlineMoved:
+        check_open(Pause.objects.get(pk=pause.pk))
+        raise
 
 
 @transaction.atomic(durable=True)
 def _extend(pause: Pause, *, by: User, until: dt.datetime, reason: str) -> Pause:
     keyed.made(pause.shown_id)
     before = pause.deadline_at
-    if not unchanged(pause).change(deadline_at=until, next_at=due.next_at({**pause.timing, "deadline_at": until})):
-        check_open(Pause.objects.get(pk=pause.pk))
+    waits = unchanged(pause).filter(due.in_time())
+    if not waits.change(deadline_at=until, next_at=due.next_at({**pause.timing, "deadline_at": until})):
         raise DeadlineMoved("The deadline was moved, or further people were asked, just now. Look again; nothing was changed.")
     pause.refresh_from_db(fields=["deadline_at", "next_at"])
     told = {"by": by.get_full_name() or by.get_username(), "reason": reason, "deadline_at": until.isoformat()}
@@ -123,10 +128,10 @@ def _extend(pause: Pause, *, by: User, until: dt.datetime, reason: str) -> Pause
 
 def choices(pause: Pause, *, now: dt.datetime) -> list[dt.datetime]:
     """Later deadlines that a page offers: a while longer, and as far as it goes."""
-    if pause.deadline_at is None or pause.extendable_until is None or pause.extendable_until <= max(pause.deadline_at, now):
+    if pause.deadline_at is None or pause.extendable_until is None or not now < pause.deadline_at < pause.extendable_until:
         return []
     later = [pause.deadline_at + step for step in STEPS]
-    return [*(at for at in later if now < at < pause.extendable_until), pause.extendable_until]
+    return [*(at for at in later if at < pause.extendable_until), pause.extendable_until]
 
 
 def naps(pause: Pause, *, now: dt.datetime) -> list[dt.timedelta]:

@@ -5,7 +5,8 @@ The payload of a question for data is that data. Else it is `{"decision", "feedb
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime as dt
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +35,9 @@ class ResumeEvent:
     node_id: str = ""
     """Where the question is asked; "" for whatever is asked."""
     pause_id: str = ""
+    revision: int | None = None
+    content_digest: str = ""
+    """Of what was looked at, as the question tells both; a verdict that comes before its question counts with them alone."""
 
     @property
     def named(self) -> bool:
@@ -46,6 +50,8 @@ class ResumeEvent:
         told = {"run_id": self.run_id, "input_type": self.input_type, "node_id": self.node_id}
         return {
             **told,
+            "revision": self.revision,
+            "content_digest": self.content_digest,
             "payload": redaction.redact({"": self.payload})[""],
             "sender_metadata": redaction.redact(dict(self.sender_metadata)),
         }
@@ -54,6 +60,7 @@ class ResumeEvent:
 def check(event: ResumeEvent) -> None:
     """Raise AnswerInvalid for what no column takes."""
     told = {"input_type": event.input_type, "node_id": event.node_id, "sender_metadata": dict(event.sender_metadata)}
+    told |= {"content_digest": event.content_digest}
     try:
         codec.check({**told, "payload": event.payload}, "event")
     except codec.NotJson as error:
@@ -91,25 +98,59 @@ class Reading:
     feedback: str = ""
     revision: int | None = None
     update: Mapping[str, Any] | None = None
+    content_digest: str = ""
+
+    @property
+    def bound(self) -> bool:
+        """Whether it names what was looked at."""
+        return self.revision is not None and bool(self.content_digest)
+
+
+class EarlyVerdict(Exception):
+    """A verdict on what nobody has been shown yet: it came before its question, and does not name the content that it is for."""
+
+    code = "early_verdict"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This is a verdict on what had not been asked yet, so nobody can have seen it. Nothing was decided by it. Send it once the "
+            "question is open, or name the revision and the content_digest that it is for."
+        )
+
+
+def judges(pause: Pause, action: str) -> bool:
+    """Whether an answer is a verdict on what is shown: any but a cancellation, and the data or words that a question asks for."""
+    return action != CANCEL and (action != ANSWER or bool(pause.calls))
+
+
+def verdict_in(event: ResumeEvent, words: Collection[str]) -> bool:
+    """Whether an event reads as a verdict, by these words, though its question is not known; without the content that it is for."""
+    payload = event.payload if isinstance(event.payload, Mapping) else {"decision": event.payload}
+    said = payload.get("decision")
+    word = said.strip().lower() if isinstance(said, str) else ""
+    revision = payload.get("revision") if event.revision is None else event.revision
+    bound = revision is not None and bool(event.content_digest or payload.get("content_digest"))
+    return bool({event.input_type, word} & set(words)) and not bound
 
 
 def read(pause: Pause, event: ResumeEvent) -> Reading:
     """What an event answers. Raises AnswerInvalid where that cannot be told."""
     payload, action = event.payload, _action(pause, event)
     if pause.wants_data(action):
-        return Reading(action=action, payload=_wrapped(pause, payload))
+        data = _wrapped(pause, payload)
+        return Reading(action=action, payload=data, revision=event.revision, content_digest=event.content_digest)
     if isinstance(payload, str) and not (payload.strip().lower() == action and action != ANSWER):
         payload = {"feedback": payload}
     said = dict(payload) if isinstance(payload, Mapping) else {}
     feedback = next((said.pop(name) for name in ("feedback", "input", "content") if name in said), "")
-    revision = said.pop("revision", None)
+    revision, content = said.pop("revision", event.revision), said.pop("content_digest", event.content_digest)
     said.pop("decision", None)
     if said:
         raise AnswerInvalid({"payload": [f"The answer {action!r} takes no {', '.join(sorted(said))[:200]}."]}, code="input_unexpected")
-    if not isinstance(feedback, str) or (revision is not None and type(revision) is not int):
-        raise AnswerInvalid({"payload": ["feedback is a text, and revision a whole number."]})
+    if not isinstance(feedback, str) or not isinstance(content, str) or (revision is not None and type(revision) is not int):
+        raise AnswerInvalid({"payload": ["feedback and content_digest are texts, and revision is a whole number."]})
     update = {"input": feedback} if action == ANSWER and feedback else None
-    return Reading(action=action, feedback=feedback, revision=revision, update=update)
+    return Reading(action=action, feedback=feedback, revision=revision, update=update, content_digest=content)
 
 
 def _action(pause: Pause, event: ResumeEvent) -> str:
@@ -143,9 +184,15 @@ def _wrapped(pause: Pause, payload: Any) -> Any:
     return {names[0]: payload} if isinstance(payload, str) and len(names) == 1 and not pause.calls else payload
 
 
-def answer(pause: Pause, event: ResumeEvent, *, by: User, via: Via) -> Decision | Vote:
-    """Give an event's answer to a question. Raises what `decide` raises."""
+def answer(pause: Pause, event: ResumeEvent, *, by: User, via: Via, early_at: dt.datetime | None = None) -> Decision | Vote:
+    """Give an event's answer to a question. Raises what `decide` raises, and EarlyVerdict.
+
+    Args:
+        early_at: when it came, where that was before the question was there.
+    """
     said = read(pause, event)
+    if early_at is not None and judges(pause, said.action) and not said.bound:
+        raise EarlyVerdict
     return decide(
         pause.pk,
         action=said.action,
@@ -156,6 +203,8 @@ def answer(pause: Pause, event: ResumeEvent, *, by: User, via: Via) -> Decision 
         payload=said.payload,
         update=said.update,
         sender=event.sender_metadata,
+        content_digest=said.content_digest,
+        early_at=early_at,
     )
 
 

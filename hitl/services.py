@@ -18,19 +18,19 @@ from checkpoints import codec, log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
-from hitl import closing, outside, policy, sight, tool_calls, voting
+from hitl import closing, deadlines, outside, policy, sight, tool_calls, voting
 from hitl.models import Decision, Via, Vote
 from hitl.outbound import planning
 from hitl.outsiders import Outsider
 from hitl.policy import Actor, Standing
-from runs import keyed
+from runs import due, keyed, waits
 from runs import services as runs
 from runs.engine.facts import asked
 from runs.forks import check_brought
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.states import LIVE, PauseStatus, RunEnded
-from runs.workflows import schemas
+from runs.workflows import owned, schemas
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
 MAX_FEEDBACK = 20_000
@@ -66,6 +66,33 @@ class AlreadyAnswered(PauseClosed):
         super().__init__(_who_won(pause, decision))
         self.pause = pause
         self.decision = decision
+
+
+class DeadlinePassed(AlreadyAnswered):
+    """The answer came after the deadline: nothing of it was taken. The question's rules have acted, as they say."""
+
+    code = "deadline_passed"
+
+    def __init__(self, pause: Pause, decision: Decision | None, *, at: dt.datetime, outcome: str) -> None:
+        super().__init__(pause, decision)
+        self.at = at
+        self.outcome = outcome
+        """What the rules say: `expire`, `cancel`, `approve` or `escalate`."""
+
+    def __str__(self) -> str:
+        words = OUTCOMES[self.outcome]
+        if self.outcome == "escalate" and self.pause.status == PauseStatus.OPEN and self.pause.deadline_at is not None:
+            words = f"{words}, until {_told(self.pause.deadline_at)}. Look at it again if you are still asked"
+        return f"The time to answer was over at {_told(self.at)}, so nothing of your answer was taken. {words}."
+
+
+OUTCOMES = {
+    "expire": "By its rules the question expires: its run ends without an answer, and can be asked again",
+    "cancel": "By its rules silence cancels",
+    "approve": "By its rules silence approves, and the run goes on",
+    "escalate": "By its rules further people are asked",
+}
+"""What the rules say of a question at its deadline, in words."""
 
 
 class RevisionMismatch(Exception):
@@ -112,6 +139,8 @@ def decide(
     update: Mapping[str, Any] | None = None,
     edited_content: str | None = None,
     sender: Mapping[str, Any] | None = None,
+    content_digest: str = "",
+    early_at: dt.datetime | None = None,
 ) -> Decision | Vote:
     """Record a person's answer and let the run act on it; or, where the rules ask for more approvals than this one, record the vote.
 
@@ -123,26 +152,33 @@ def decide(
         update: joins the state too, unasked: the input of a run that was interrupted.
         edited_content: the content as it is approved; None for as it was shown.
         sender: what a system says of who answered (S3-13); kept in the log with the answer.
+        content_digest: of the content that was looked at; "" as for `revision`.
+        early_at: when the answer came, where that was before its question (`early`): the ledger says so.
     Raises:
         NotFound: no such pause for this person.
         AnswerInvalid: nothing decided, the pause stays open. Of a payload that does not fit, the pause keeps what was wrong.
         RevisionMismatch: the content changed; nothing written.
         AlreadyAnswered: another answer won, and is named; nothing written.
+        DeadlinePassed: it came too late; the rules of the question have acted. Where these ask further people, an answer of theirs counts.
         policy.Refused: the rules are against it, for this person or at the moment; nothing written.
         forks.ReviewStands: `update` would change what was approved; nothing written.
     """
     standing = _standing(pause_id, by) if isinstance(by, User) else _standing_outside(pause_id, by)
-    answer = voting.Answer(action, via, feedback.strip(), revision, payload, update, edited_content, sender)
-    return _decide(standing.pause, answer, standing)
+    answer = voting.Answer(action, via, feedback.strip(), revision, payload, update, edited_content, sender, content_digest, early_at)
+    return _decide(answer, standing)
 
 
 def _standing(pause_id: uuid.UUID, by: User) -> Standing:
     pause = next(iter(_by_id.get(by, pause_id)), None)
     guest = None if pause else sight.pause(Pause.objects.answerable(), pause_id, by=by)
     found = pause or guest
+    if found is not None:
+        return Standing(found, by, takes_part=pause is not None)
+    if deadlines.meet(Pause.objects.filter(pk=pause_id)):  # who is asked from the deadline on is asked now
+        found = sight.pause(Pause.objects.answerable(), pause_id, by=by)
     if found is None:
         raise NotFound("There is no such question.")
-    return Standing(found, by, takes_part=pause is not None)
+    return Standing(found, by)
 
 
 def _standing_outside(pause_id: uuid.UUID, by: Outsider) -> outside.Standing:
@@ -152,15 +188,17 @@ def _standing_outside(pause_id: uuid.UUID, by: Outsider) -> outside.Standing:
     return outside.Standing(pause, by)
 
 
-def _decide(pause: Pause, answer: voting.Answer, standing: Standing | outside.Standing) -> Decision | Vote:
+def _decide(answer: voting.Answer, standing: Standing | outside.Standing) -> Decision | Vote:
     """`decide` on a pause that was looked up for whoever answers, `answerable`."""
-    check_open(pause)
+    standing = _in_time(standing)
+    pause = standing.pause
     if answer.revision is not None and answer.revision != pause.revision:
+        raise RevisionMismatch(pause, seen=answer.revision)
+    if answer.content_digest not in {"", pause.content_digest}:
         raise RevisionMismatch(pause, seen=answer.revision)
     _check(pause, answer.action, answer.feedback)
     seat = standing.seat_for(answer.action)
-    if tool_calls.forged(answer.payload if isinstance(answer.payload, Mapping) else None, answer.update):
-        raise AnswerInvalid({"input": ["What was decided is written by the answers themselves alone; leave it out."]})
+    _check_owned(pause, answer)
     if standing.votes and policy.approves(answer.action):
         answer = voting.confirming(pause, answer, standing.votes[0])
     answer = replace(answer, edited_content=_check_edit(pause, answer))
@@ -175,12 +213,43 @@ def _decide(pause: Pause, answer: voting.Answer, standing: Standing | outside.St
         raise
     except PauseClosed as lost:
         pause.refresh_from_db()
+        check_open(pause)
         policy.Place(pause, standing.by).check_claim()  # still open, but claimed at this very moment
         raise AlreadyAnswered(pause, Decision.objects.answer_to(pause)) from lost
 
 
+def _in_time(standing: Standing | outside.Standing) -> Standing | outside.Standing:
+    """The standing of whoever answers an open question in time. Raises as `check_open`.
+
+    Whom the rules ask from the deadline on answers in the time that they got: the standing is that which they have then.
+    """
+    pause = standing.pause
+    unasked = pause.deadline_at is not None and isinstance(standing, Standing) and not standing.seats
+    try:
+        check_open(pause)
+    except DeadlinePassed as late:
+        if not unasked or late.outcome != "escalate" or pause.status != PauseStatus.OPEN:
+            raise
+        assert isinstance(standing, Standing)  # it was looked at above
+        now_asked = Standing(pause, standing.by, takes_part=standing.takes_part)
+        if not now_asked.seats:
+            raise
+        return now_asked
+    return standing
+
+
 def check_open(pause: Pause) -> None:
-    """Raise AlreadyAnswered where a question is closed."""
+    """Raise AlreadyAnswered where a question is closed, and DeadlinePassed where its time is over: then its rules act first.
+
+    The pause is as the database has it then. Call outside a transaction.
+    """
+    if pause.status == PauseStatus.OPEN and pause.deadline_at is not None:
+        at, outcome = pause.deadline_at, deadlines.meet(Pause.objects.filter(pk=pause.pk))
+        if outcome:
+            pause.refresh_from_db()
+            decision = Decision.objects.answer_to(pause)
+            if decision is None or decision.via == Via.POLICY:
+                raise DeadlinePassed(pause, decision, at=at, outcome=outcome)
     if pause.status != PauseStatus.OPEN:
         raise AlreadyAnswered(pause, Decision.objects.answer_to(pause))
 
@@ -202,6 +271,14 @@ def _check(pause: Pause, action: str, feedback: str) -> None:
         raise AnswerInvalid(
             {"decision": [f"This was sent back {pause.max_revisions} times already. Approve it or cancel."]}, code="revisions_exhausted"
         )
+
+
+def _check_owned(pause: Pause, answer: voting.Answer) -> None:
+    """Raise AnswerInvalid where an answer brings what the engine alone writes, asked for or not (F6)."""
+    elsewhere = pause.run.frozen.template_slug == waits.SLUG
+    for given in (answer.payload, answer.update):
+        if isinstance(given, Mapping) and (found := owned.named(given, elsewhere=elsewhere)):
+            raise AnswerInvalid({f"input.{name}": [owned.refusal([name])] for name in found}, code="input_reserved")
 
 
 def _check_edit(pause: Pause, answer: voting.Answer) -> str | None:
@@ -230,7 +307,7 @@ def _check_payload(pause: Pause, action: str, payload: Any, *, by: Actor) -> Non
         raise AnswerInvalid({"input": [f"{words} Answer again without it."]}, code="input_unexpected")
     if not wanted:
         return
-    errors = schemas.validate_resume_payload(pause.required_inputs, {} if payload is None else payload)
+    errors = schemas.answer_faults(pause.required_inputs, {} if payload is None else payload)
     if not errors and codec.holds_unreadable(payload):
         errors = {"": ["The answer holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."]}
     errors = errors or tool_calls.faults(pause, payload)
@@ -260,7 +337,8 @@ def _record(pause: Pause, answer: voting.Answer, *, by: Actor, seat: Actor) -> D
             keyed.made(pause.shown_id)
             return vote
     now = timezone.now()
-    return closing.close(pause, answer, by=by, seat=seat, votes=votes, at=now, while_=policy.free_for(by, now=now))
+    while_ = policy.free_for(by, now=now) & due.in_time()
+    return closing.close(pause, answer, by=by, seat=seat, votes=votes, at=now, while_=while_)
 
 
 class NotPaused(Exception):
@@ -299,6 +377,8 @@ def answer_order(
     pauses = sorted(_open_of_order.get(by, order_id), key=lambda pause: pause.pk)
     takes_part = bool(pauses)
     pauses = pauses or sight.open_of_order(order_id, by=by)
+    if not pauses and deadlines.meet(Pause.objects.filter(run__work_order=order_id)):  # who is asked from the deadline on is asked now
+        pauses = sight.open_of_order(order_id, by=by)
     if len(pauses) > 1 and pause_id is None:
         raise SeveralQuestions(pauses)
     if not pauses:
@@ -307,7 +387,7 @@ def answer_order(
     if pause_id is not None and pause_id != pause.shown_id:
         raise RevisionMismatch(pause)
     answer = voting.Answer(action, via, feedback.strip(), revision, payload, None, edited_content)
-    return _decide(pause, answer, Standing(pause, by, takes_part=takes_part))
+    return _decide(answer, Standing(pause, by, takes_part=takes_part))
 
 
 def _nothing_to_answer(order: WorkOrder, pause_id: str | None) -> Exception:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkpoints import redaction
-from runs.models import OWN_REDUCERS, Pause
+from runs.models import Pause
 from runs.workflows import calls
 from runs.workflows.gate import ANSWER
 from runs.workflows.sequence import APPROVE
@@ -32,8 +32,3 @@ def brought(pause: Pause, action: str, payload: Mapping[str, Any] | None, update
 def decided(pause: Pause, action: str, payload: Mapping[str, Any] | None) -> Mapping[str, Mapping[str, Any]]:
     """What an answer decided of the calls that were asked about. Any answer but these two lets no call be made."""
     return calls.decided(pause.calls, payload) if pause.calls and action in {APPROVE, ANSWER} else {}
-
-
-def forged(*given: Mapping[str, Any] | None) -> bool:
-    """Whether somebody hands in what only the engine writes: what was decided, of calls and of steps (F6)."""
-    return any(isinstance(one, Mapping) and OWN_REDUCERS.keys() & one.keys() for one in given)

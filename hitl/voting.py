@@ -6,6 +6,7 @@ database, and of two last ones at once one closes the question and the other is 
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,9 +19,10 @@ from django.utils import timezone
 from checkpoints import codec, live, log, redaction
 from checkpoints.models import EventKind
 from hitl import policy
-from hitl.models import Via, Vote
+from hitl.models import Via, Vote, name_of
 from hitl.outsiders import Outsider
 from hitl.policy import Actor
+from runs import due
 from runs.models import Pause
 from runs.services import PauseClosed
 
@@ -38,6 +40,10 @@ class Answer:
     edited_content: str | None
     sender: Mapping[str, Any] | None = None
     """What a system says of who answered (S3-13)."""
+    content_digest: str = ""
+    """Of what was looked at; "" where the door does not say."""
+    early_at: dt.datetime | None = None
+    """When it came, where that was before its question."""
 
     @property
     def brought(self) -> Any:
@@ -79,11 +85,12 @@ def words(vote: Vote) -> str:
 def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote | None, list[Vote]]:
     """Write an approval as a vote; give it, and all votes of the question. A refusal is none. Call inside a transaction.
 
-    Raises PauseClosed, also where somebody has just claimed it, and policy.NotNow where the vote is a second one or says something else.
+    Raises PauseClosed, also where somebody has just claimed it or its deadline passed, and policy.NotNow where the vote is a second one or
+    says something else.
     """
     now, before = timezone.now(), Vote.objects.filter(pause=pause).select_related("voter").order_by("pk")
     counts = policy.approves(answer.action)
-    free = Pause.objects.open().filter(policy.free_for(by, now=now), pk=pause.pk)
+    free = Pause.objects.open().filter(policy.free_for(by, now=now), due.in_time(), pk=pause.pk)
     if not free.change(approvals=F("approvals") + int(counts), claimed_by=None, claimed_until=None):
         raise PauseClosed(f"{pause.shown_id} has been answered")
     votes = list(before)
@@ -99,7 +106,8 @@ def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote 
     votes.append(vote)
     if len(votes) < policy.quorum(pause):
         told = {"what": "voted", "pause_id": pause.shown_id, "by": policy.name_of(by), "decision": answer.action, "votes": len(votes)}
-        told |= {"quorum": policy.quorum(pause), "via": answer.via, **({} if seat == by else {"on_behalf_of": policy.name_of(seat)})}
+        told |= {"quorum": policy.quorum(pause), "via": answer.via, **({"early": True} if answer.early_at else {})}
+        told |= {**({} if seat == by else {"on_behalf_of": policy.name_of(seat)})}
         log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, {**told, "feedback": answer.feedback})])
         live.inbox_hint_on_commit()
     return vote, votes
@@ -116,6 +124,9 @@ def _vote(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> Vote:
         seat=seat if isinstance(seat, User) else None,
         external=by.address if isinstance(by, Outsider) else "",
         external_key=by.key if isinstance(by, Outsider) else None,
+        by_name=name_of(by) if isinstance(by, User) else "",
+        for_name=name_of(seat) if isinstance(seat, User) and seat != by else "",
+        early_at=answer.early_at,
         voted_at=timezone.now(),
         via=answer.via,
         content_digest=pause.content_digest,

@@ -33,9 +33,10 @@ from hitl.services import NotPaused
 from hitl.waits import Asked
 from runs.models import Pause, Run
 from runs.states import LIVE, PAUSED, PauseStatus, RunStatus
-from runs.workflows import schemas
-from runs.workflows.schemas import validate_resume_payload as validate_resume_payload
+from runs.workflows import owned, schemas
 
+validate_resume_payload = schemas.answer_faults
+"""The one validator of answers (S3-37, 48)."""
 STATUSES = {
     RunStatus.PENDING: "running",
     RunStatus.RUNNING: "running",
@@ -148,7 +149,7 @@ def standing(run: Run, wait: Wait | None) -> Standing:
     decision = Decision.objects.answer_to(pause) if pause else None
     state = dict(store.load(head)) if head else {}
     if wait is not None:
-        state = {key: value for key, value in state.items() if key not in waits.ENGINES}
+        state = {key: value for key, value in state.items() if key not in owned.BY_ANSWERS}
         node = wait.node_id
     else:
         node = "" if head is None else (head.next_step or head.node_id)

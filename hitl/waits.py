@@ -23,14 +23,12 @@ from runs import addresses, keyed, policies, rights, waits
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.states import PENDING
-from runs.workflows import calls, review, schemas
+from runs.workflows import owned, review, schemas
 from runs.workflows.gate import ANSWER
 from runs.workflows.sequence import APPROVE, CANCEL
 
 MAX_STATE = 512 * 1024
 """Bytes of a state's canonical text."""
-ENGINES = ("decided", "gathered", "revision_feedback", calls.DECISIONS)
-"""State keys that are the engine's own."""
 RESERVED = {"wait"}
 """What no run may be called: an address of the API."""
 LONGEST = {"node_id": 200, "blocking_reason": 64, "question": 300, "content": 100_000, "key": 200, "callback_url": 2_000}
@@ -190,8 +188,10 @@ def _checked(asked: Asked) -> waits.Question:
         raise WaitInvalid({f"review.{error.field}".rstrip("."): [str(error)]}) from error
     if rules.get("undo"):  # the other engine goes on as soon as it is told
         raise WaitInvalid({"review.undo": ["An answer to another engine is not taken back; leave it out."]})
-    if taken := sorted(set(asked.state) & set(ENGINES)):
+    if taken := owned.named(asked.state, elsewhere=True):
         raise WaitInvalid({"state": [f"{', '.join(taken)}: these names are the engine's own here. Put them one level deeper."]})
+    if taken := owned.named(schemas.asked_for(inputs), elsewhere=True):
+        raise WaitInvalid({"required_inputs": [f"{', '.join(taken)}: these names are the engine's own here. Ask under another name."]})
     if asked.callback_url:
         try:
             addresses.parse(asked.callback_url)

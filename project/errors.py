@@ -64,6 +64,7 @@ STATUS: dict[type[Exception], int] = {
     DifferentThreads: 409,
     NothingBefore: 409,
     services.AlreadyAnswered: 409,
+    services.DeadlinePassed: 409,
     policy.NotAllowed: 403,
     policy.NotNow: 409,
     DelegationRefused: 422,
@@ -110,6 +111,7 @@ STATUS: dict[type[Exception], int] = {
     resuming.StillWaiting: 409,
     early.NotKept: 409,
     KeyTaken: 409,
+    resume_events.EarlyVerdict: 409,
 }
 
 
@@ -169,6 +171,8 @@ def _extra(error: Exception) -> dict[str, Any]:
             changes = revisions.changes_as_text(before, error.pause) if before else None
             now = {"pause_id": error.pause.shown_id, "revision": error.pause.revision, "pause_content": error.pause.content}
             return {**now, "changes": changes}
+        case services.DeadlinePassed(pause=pause, at=at, outcome=outcome):
+            return {"deadline_at": at.isoformat(), "outcome": outcome, "state": pause.status}
         case services.AlreadyAnswered(decision=decision) if decision is not None:
             return {
                 "decision": decision.action,

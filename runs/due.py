@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Q
+from django.db.models.functions import Now
 
 from runs.models import Pause
 from runs.policies import calendars
@@ -50,6 +52,11 @@ def longer(pause: Pause, now: dt.datetime) -> dt.datetime:
     """The deadline of those who are asked now: as long from here as the first ones had. Raises as `timetable.of`."""
     after = pause.review["deadline"]["after"]
     return timetable.moment(after, now, pause.review, calendars(), zone=settings.TIME_ZONE)
+
+
+def in_time() -> Q:
+    """Of questions whose deadline has not passed, by the database's clock: part of every statement that takes what people do about one."""
+    return Q(deadline_at=None) | Q(deadline_at__gt=Now())
 
 
 def reminders(pause: Pause) -> list[dt.datetime]:

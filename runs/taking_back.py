@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+from django.db.models import Exists
 from django.utils import timezone
 
 from checkpoints import live, log, store
@@ -37,15 +38,15 @@ def goes_on_at(pause: Pause, action: str, *, now: dt.datetime) -> dt.datetime | 
 def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]) -> Pause:
     """Ask a question again as it was, whose answer the run would have acted on at `until`; its deadline begins anew, and so do votes.
 
-    Call inside a transaction.
+    Not once that deadline has passed: nobody could have answered any more. Call inside a transaction.
 
     `pause` is `answerable`; `told` goes into the log. Raises TooLate: then roll back.
     """
     run, asked, now = pause.run, pause.checkpoint, timezone.now()
     # a claim, a cancellation, a lost worker: each leaves another status or another time
-    waiting = Run.objects.filter(pk=run.pk, epoch=run.epoch, due_at=until)
+    waiting = Run.objects.filter(Exists(Pause.objects.filter(due.in_time(), pk=pause.pk)), pk=run.pk, epoch=run.epoch, due_at=until)
     if until <= now or not waiting.move({PENDING}, PAUSED, suspend_by=""):
-        raise TooLate("The run has gone on with this answer, or was ended, so it cannot be taken back any more.")
+        raise TooLate(_why_not(pause))
     head = Thread.objects.select_related("head").get(pk=run.thread_id).head  # after the move: no worker writes a newer one
     assert head is not None  # written with the answer
     entry = Entry(
@@ -67,3 +68,9 @@ def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]
     log.append(run.thread_id, run.pk, [undone, line(words, pause.step, by=by), *asking(again, checkpoint)])
     ending.note_on_parent(run, f"asks again: {by} took the answer back", pause_id=again.shown_id)
     return again
+
+
+def _why_not(pause: Pause) -> str:
+    if pause.deadline_at is not None and not Pause.objects.filter(due.in_time(), pk=pause.pk).exists():
+        return "The time to answer this question was over meanwhile, so the answer holds."
+    return "The run has gone on with this answer, or was ended, so it cannot be taken back any more."

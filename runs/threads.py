@@ -22,13 +22,11 @@ from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, RETRIED, InputInvalid, check_input, check_words, take_up
 from runs.states import CANCELLED, FAILED, LIVE
 from runs.tasks import nudge_on_commit
-from runs.workflows import attached, calls, sequence
+from runs.workflows import attached, calls, owned, sequence
 
 OFFERED_FOR = dt.timedelta(minutes=30)
 """How long after its failure a run is offered to be resumed when new input comes (S0-77)."""
-RESUME_CONTEXT = "_resume_context"
-"""State key of that offer, for the steps of the new run: `{"checkpoint_id", "failed_at"}`."""
-PER_TURN = ("decided", "decided_content", "revision_feedback", RESUME_CONTEXT, calls.DECISIONS, "agent_turns")
+PER_TURN = ("decided", "decided_content", "revision_feedback", owned.RESUME_CONTEXT, calls.DECISIONS, owned.AGENT_TURNS)
 """State keys that do not outlive a turn."""
 
 
@@ -224,7 +222,7 @@ def plan(turn: Turn, place: Place, definition: Definition, checkpoint: Checkpoin
             )
         kept = {key: value for key, value in (before or {}).items() if key not in PER_TURN}
         found = None if turn.replaces else offer(place, now=now)
-        context = {RESUME_CONTEXT: {key: found[key] for key in ("checkpoint_id", "failed_at")}} if found else {}
+        context = {owned.RESUME_CONTEXT: {key: found[key] for key in ("checkpoint_id", "failed_at")}} if found else {}
         kept = _with_cut_off(kept, _wrote(checkpoint) if turn.replaces else place.last, definition)
         state = reducers.apply({**FIRST_STATE, **kept}, turn.input or {}, definition.reducers)
         return Start(state={**state, **context}, next_step=first, parent=checkpoint, before=before, carried=("git",))
@@ -301,8 +299,8 @@ def _check_json(turn: Turn) -> None:
             codec.check(dict(value or {}), name)
         except codec.NotJson as error:
             raise InputInvalid({name: [str(error)]}) from error
-    if calls.DECISIONS in (turn.input or {}):  # F6: only an answer says so
-        raise InputInvalid({"input": [f"{calls.DECISIONS!r} is written by answers to questions about tool calls alone."]})
+    if found := owned.named(turn.input):
+        raise InputInvalid({"input": [owned.refusal(found)]})
 
 
 def _check_template(template: Template, turn: Turn) -> None:

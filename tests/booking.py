@@ -38,8 +38,10 @@ class House:
         """Make an order of an invoice and let a worker take it as far as it goes."""
         return drive(self.make_order("smart-booking", input=sent(invoice, **options)))
 
-    def answer(self, order: WorkOrder, payload: dict[str, Any] | None = None, action: str = "approve") -> WorkOrder:
-        services.decide(pause_of(order).pk, action=action, by=self.by, via=Via.PAGE, payload=payload)
+    def answer(self, order: WorkOrder, payload: dict[str, Any] | None = None, action: str = "") -> WorkOrder:
+        """With `action` "" the answer that brings what is asked for."""
+        usual = next(iter(pause_of(order).ways))
+        services.decide(pause_of(order).pk, action=action or usual, by=self.by, via=Via.PAGE, payload=payload)
         return drive(order)
 
     def ledger(self) -> list[dict[str, str]]:

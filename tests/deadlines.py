@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from checkpoints.models import Event
 from hitl import deadlines
@@ -47,3 +48,12 @@ def updates(order: WorkOrder) -> list[dict[str, Any]]:
 
 def at(pause: Pause, hours: float) -> dt.datetime:
     return pause.opened_at + hours * HOUR
+
+
+def overdue(pause: Pause, *, by: dt.timedelta = HOUR) -> Pause:
+    """The question, as if it had been opened so long ago that its deadline has passed by that; no sweep has looked since."""
+    assert pause.deadline_at is not None and pause.extendable_until is not None  # it has one
+    back = pause.deadline_at - (timezone.now() - by)
+    moved = {name: getattr(pause, name) - back for name in ("opened_at", "deadline_at", "extendable_until")}
+    Pause.objects.filter(pk=pause.pk).update(**moved, next_at=moved["deadline_at"])
+    return Pause.objects.get(pk=pause.pk)

@@ -64,6 +64,13 @@ INVARIANTS: tuple[Invariant, ...] = (
         answers.answered_from_outside_unasked,
         deep=True,
     ),
+    Invariant(
+        "counted_from_outside",
+        "P6",
+        "Who answered under an address that the step's frozen rules do not name brought data; it approved nothing and was no vote.",
+        answers.counted_from_outside,
+        deep=True,
+    ),
     Invariant("vote_rewritten", "P11", "Each vote is as it was given, and the decision names them all.", answers.vote_rewritten, deep=True),
     Invariant("ledger_with_gaps", "P2", "A ledger holds each position from 1 to its length, once.", answers.ledger_with_gaps),
     Invariant(

@@ -17,6 +17,7 @@ from hitl.models import STEP_AROUND, Decision, EarlyAnswer, Ledger, Via, Vote
 from hitl.outbound_models import Link
 from runs.models import Pause
 from runs.states import CANCELLED, PAUSED, PauseStatus
+from runs.workflows.outside import counts
 from runs.workflows.sequence import CANCEL, REVISE
 
 # P1: a decision is recorded at most once per pause
@@ -94,7 +95,12 @@ def answered_from_outside_unasked(before: dt.datetime) -> Iterator[Any]:
 
 def _was_asked(answer: Decision | Vote) -> bool:
     pause, address = answer.pause, str(demand(answer.external)).lower()
-    if pause is None or answer.via != Via.LINK or not outside.may_answer(pause, address) or answer.action not in outside.shown(pause).ways:
+    if (
+        pause is None
+        or answer.via != Via.LINK
+        or not outside.may_answer(pause, address)
+        or answer.action not in outside.shown(pause, address).ways
+    ):
         return False
     return any(
         link.purpose == Link.Purpose.ANSWER
@@ -103,6 +109,17 @@ def _was_asked(answer: Decision | Vote) -> bool:
         and str(demand(link.contact)).lower() == address
         for link in pause.links.all()
     )
+
+
+def counted_from_outside(before: dt.datetime) -> Iterator[Any]:
+    """Votes, and answers that count as a person's, under an address that the question's frozen rules do not name."""
+    given = {"external": ""}
+    counting = Decision.objects.filter(erasure=None, data_only=False).exclude(**given)
+    for one in (counting, Vote.objects.exclude(**given)):
+        for answer in one.select_related("pause").iterator(chunk_size=500):
+            rules = answer.pause.review if answer.pause is not None else {}
+            if not counts(rules, str(demand(answer.external))):
+                yield answer
 
 
 # P3: every committed decision moves its run

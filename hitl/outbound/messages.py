@@ -92,7 +92,7 @@ def of(delivery: Delivery) -> Message:
 def _to_outside(pause: Pause, delivery: Delivery) -> Message:
     """What somebody without an account is told: what the question has for them, nothing of the order, of others or of what these said."""
     asking, hidden = delivery.occasion in ASKING, sealing.in_use()
-    shown = outside.shown(pause)
+    shown = outside.shown(pause, str(demand(delivery.contact)))
     question = "A question waits for you" if hidden else str(demand(shown.question))
     return Message(
         subject=_subject(pause, delivery, f"{EARLIER[Occasion(delivery.occasion)]}{question}"),

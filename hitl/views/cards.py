@@ -38,6 +38,8 @@ class Card:
         return self._why(CANCEL)
 
     def _why(self, action: str) -> str:
+        if self.pause.overdue:
+            return "The time to answer is over; by its rules the question is settled now."
         return str(self.standing.refusal(action) or "")
 
     @property

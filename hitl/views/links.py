@@ -28,6 +28,7 @@ NOT_YOURS_ANY_MORE = links.Standing(
     403, "You may not answer this any more", "Who may answer this question has changed since the link was sent, so nothing was decided."
 )
 WORDS_OUTSIDE = {
+    "deadline_passed": "The time to answer this is over. Nothing was recorded, and there is nothing left for you to do.",
     "claimed": "Somebody else is at this question at the moment. Try again in some minutes; the link stays good.",
     "vote_differs": "Somebody else answered it otherwise before you, so yours does not fit. Nothing was recorded.",
     "revision_mismatch": "The question has changed since this link was sent. A newer mail has the link to what is asked now.",
@@ -98,7 +99,7 @@ def _why_not(error: Exception, found: Link, by: policy.Actor) -> str:
     """What is said to who was refused; people of the house are not named to somebody outside."""
     if isinstance(by, User):
         return str(error)
-    if isinstance(error, services.AlreadyAnswered):
+    if isinstance(error, services.AlreadyAnswered) and error.code not in WORDS_OUTSIDE:
         return links.told_outside(found, error.decision)
     return WORDS_OUTSIDE.get(getattr(error, "code", ""), str(error))
 
@@ -115,7 +116,7 @@ def _form(
     context = {"pause": pause, "inputs": inputs, "problem": problem, **shown}
     outsider = links.outsider_of(found)
     if outsider is not None:
-        told = outside.shown(pause)
+        told = outside.shown(pause, outsider.address)
         context |= {"asked": told.question, "content": told.content, "ways": _named(pause, told.ways), "revises": "revise" in told.ways}
         context |= {"address": outsider.address}
         return _sealed(render(request, "hitl/link_outside.html", context, status=status), form=True)

@@ -27,6 +27,7 @@ from runs.workflows.sequence import CANCEL
 
 REFUSED: dict[type[Exception], int] = {
     services.AlreadyAnswered: 409,
+    services.DeadlinePassed: 409,
     postponing.NoDeadline: 409,
     postponing.DeadlineMoved: 409,
     postponing.NotAnswerer: 403,

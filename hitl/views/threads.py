@@ -35,6 +35,7 @@ from runs.models import Pause, Run, Template
 from runs.services import RETRIED, InputInvalid, PauseClosed
 from runs.states import LIVE, RunEnded
 from runs.threads import NothingToResume, ThreadBusy, Turn
+from runs.workflows import owned
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
 PAGE = 30
@@ -59,6 +60,7 @@ REFUSED: dict[type[Exception], int] = {
     rights.Forbidden: 403,
     rights.SwitchedOff: 409,
     services.AlreadyAnswered: 409,
+    services.DeadlinePassed: 409,
     services.RevisionMismatch: 409,
     services.SeveralQuestions: 409,
     services.NotPaused: 409,
@@ -231,7 +233,7 @@ def _saved(run: Run | None) -> str:
 
 def _offer(state: dict[str, Any], run: Run | None) -> dict[str, Any] | None:
     """The failed run that could be resumed instead of the latest one, which was told of it (S0-77)."""
-    told = state.get(turns.RESUME_CONTEXT)
+    told = state.get(owned.RESUME_CONTEXT)
     if run is None or not isinstance(told, dict):
         return None
     failed_at = parse_datetime(str(told.get("failed_at", "")))

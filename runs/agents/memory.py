@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict, cast
 
 from runs.agents.model import HIDDEN, Reply
+from runs.workflows import owned
 from runs.workflows.base import Context, State, StepFailed
 
 Json = dict[str, Any]
 
-KEY, TURNS, MESSAGES = "agent", "agent_turns", "messages"
+KEY, TURNS, MESSAGES = owned.AGENT, owned.AGENT_TURNS, "messages"
 DEEPEST = 30
 """Levels of arguments that are kept as an object."""
 CUT_OFF = ("_said", "_cut")

@@ -21,7 +21,7 @@ from runs.engine.stopping import stopping
 from runs.models import Run
 from runs.states import PENDING, LeaseLost
 from runs.steps import graphs as graphs  # registers "langgraph"
-from runs.workflows import schemas, sequence
+from runs.workflows import owned, schemas, sequence
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, StepFailed, Stopped, find
 from runs.workflows.review import is_reviewed
 from runs.workflows.sequence import FrozenStep
@@ -189,7 +189,9 @@ def _checked(held: Held, outcome: Any) -> Outcome:
         case Ask(ways=ways, required_inputs=asked):
             targets = list(ways.values())
             if asked:
-                schemas.check_inputs(asked)
+                kept = schemas.check_inputs(asked)
+                if taken := owned.named(schemas.asked_for(kept)):
+                    raise schemas.SchemaRefused("properties", f"{', '.join(taken)}: these names are the engine's own. Ask under another.")
             questions.kind_of(outcome)
             questions.calls_of(outcome)
         case Gather(to=to):

@@ -24,7 +24,7 @@ from checkpoints.models import Checkpoint
 from runs.engine import questions
 from runs.engine.interruptions import STOPS
 from runs.models import Pause, Run
-from runs.workflows import review, sequence
+from runs.workflows import outside, review, sequence
 from runs.workflows.base import Approval, StepFailed
 from runs.workflows.sequence import FrozenStep
 
@@ -144,7 +144,7 @@ def answered(pause: Pause, action: str, decision_id: str, *, external: str = "")
 def counts(rules: Mapping[str, Any], external: str) -> bool:
     """Whether who answered without an account gave a verdict: where the rules name the address. Else it is data: a step, or who asked for
     the work, chose the address."""
-    return not external or external.lower() in {one.lower() for one in rules.get("external", [])}
+    return not external or outside.counts(rules, external)
 
 
 def dropped(metadata: Mapping[str, Any], *, same_definition: bool = True) -> dict[str, Any]:

@@ -100,7 +100,8 @@ class Outside:
     """
 
     to: Sequence[str]
-    """Mail addresses."""
+    """Mail addresses. Those that the step's rules do not name as `external` may come from who asked for the work: they are asked for data
+    alone, by the answer `answer`, where the step itself looks at them before it goes on."""
     question: str = ""
     """In words for them; "" the question's own."""
     content: str = ""

@@ -13,6 +13,7 @@ from runs.workflows.base import Ask, Outside, Report
 from runs.workflows.booking_books import Books
 from runs.workflows.booking_case import Case, Doubt, reasons
 from runs.workflows.booking_match import Position
+from runs.workflows.gate import ANSWER
 from runs.workflows.invoice_rules import SUPPLIED, TOTALS, Finding
 from runs.workflows.tidy_plan import count, plain
 
@@ -94,7 +95,7 @@ def put_outside(question: Ask, mail: str) -> Ask:
     if not mail or question.outside is None:
         return replace(question, outside=None)
     report = replace(question.report, facts={**question.report.facts, "Asked by mail": mail})
-    return replace(question, report=report, outside=replace(question.outside, to=[mail], ways=["approve"]))
+    return replace(question, report=report, outside=replace(question.outside, to=[mail], ways=[ANSWER]))
 
 
 def _short(case: Case) -> str:
@@ -283,10 +284,11 @@ def _object(properties: Mapping[str, Any], required: Sequence[str], **words: str
 
 
 def _ask(phase: str, question: str, report: Report, way: str, *, required: Mapping[str, Any], send: str) -> Ask:
+    usual = ANSWER if phase == SUPPLIER else "approve"
     return Ask(
         question=question,
-        ways={"approve": way, "reject": way},
-        labels={"approve": send, "reject": "Reject the invoice"},
+        ways={usual: way, "reject": way},
+        labels={usual: send, "reject": "Reject the invoice"},
         report=report,
         phase=phase,
         required_inputs=required,

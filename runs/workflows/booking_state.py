@@ -8,6 +8,7 @@ from typing import Any, TypedDict, cast
 from runs.workflows.booking_case import REJECT, Case, Policy
 from runs.workflows.booking_match import Match
 from runs.workflows.booking_questions import BOOKKEEPER, Held
+from runs.workflows.gate import ANSWER
 from runs.workflows.invoice_model import Invoice, load
 from runs.workflows.invoice_rules import Finding
 from runs.workflows.invoice_sums import with_supplied
@@ -117,7 +118,7 @@ def answer_to(state: BookingState, step: str) -> dict[str, Any]:
     if not asked or not verdict:
         return {}
     sent: dict[str, Any] = {key: value for key in asked["inputs"] if (value := state.get(key)) is not None}
-    if verdict != "approve" or sent.get("amounts") == REJECT:
+    if verdict not in {ANSWER, "approve"} or sent.get("amounts") == REJECT:
         return {"asked": None, "outcome": outcome_of({**state, "refused": {"all": "rejected"}})}
     if asked["reason"] == BOOKKEEPER:
         return {"asked": None, **_decided(state, asked["positions"], sent)}

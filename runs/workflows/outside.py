@@ -1,6 +1,8 @@
 """People without an account who are asked too: by mail, each by a signed link of their own, whose holder answers under that address.
 
-A step's rules name them (`review["external"]`), or the step that asks does (`Ask.outside`).
+A step's rules name them (`review["external"]`), or the step that asks does (`Ask.outside`). Where an address comes from decides what it
+may do (`counts`): rules are a template's, which who asks for work does not write; a step finds addresses in states and inputs, which they
+do, so whoever holds such a link may be just them. It brings data, and approves nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +22,11 @@ ADDRESS = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{
 def is_address(text: Any) -> bool:
     """Whether a text is a plain mail address: one line, no name, no comment."""
     return isinstance(text, str) and len(text) <= LONGEST and re.fullmatch(ADDRESS, text) is not None
+
+
+def counts(review: Mapping[str, Any], address: str) -> bool:
+    """Whether an answer under this address decides and counts as an account's does: only where the step's frozen rules name it."""
+    return address.lower() in {one.lower() for one in review.get("external", [])}
 
 
 def asked(outside: Outside | None, review: Mapping[str, Any], ways: Mapping[str, str], *, high_risk: bool) -> dict[str, Any]:

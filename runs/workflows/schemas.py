@@ -313,6 +313,25 @@ def _faults(schema: Mapping[str, Any], plain: Any) -> dict[str, list[str]]:
     return found
 
 
+def answer_faults(required_inputs: Mapping[str, Any], payload: Any) -> dict[str, list[str]]:
+    """As `validate_resume_payload`, of data that join a state: only what is asked for by name is taken, however open the schema is."""
+    found = validate_resume_payload(required_inputs, payload)
+    more = sorted(payload.keys() - asked_for(required_inputs))[:FAULTS] if isinstance(payload, Mapping) else []
+    return {**found, **{str(name)[:200]: ["This was not asked for. Leave it out."] for name in more}}
+
+
+def asked_for(schema: Any) -> set[str]:
+    """The keys that a schema of an object asks for by name: itself, or one of its alternatives."""
+    if not isinstance(schema, Mapping):
+        return set()
+    found = {*schema.get("properties", {}), *schema.get("required", [])}
+    found |= {name for names in schema.get("dependentRequired", {}).values() for name in names}
+    inner = [*(schema.get(key) for key in ("if", "then", "else")), *schema.get("dependentSchemas", {}).values()]
+    for key in ("allOf", "anyOf", "oneOf"):
+        inner += schema.get(key, [])
+    return found.union(*(asked_for(one) for one in inner))
+
+
 def _plain(value: Any) -> tuple[Any, int]:
     """A JSON value of plain dicts and lists, and the bytes of its text; raises NOT_JSON."""
     text = json.dumps(value, allow_nan=False, ensure_ascii=False)

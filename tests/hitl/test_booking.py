@@ -48,14 +48,14 @@ def test_an_invoice_goes_from_rest_to_the_ledger_with_a_question_in_between(hous
     drive(WorkOrder.objects.get())
     asked = client.get(f"/api/v1/work-orders/{order['id']}/pause-state").json()
     assert (asked["pause_phase"], asked["required_inputs"]["required"]) == ("missing_supplier_data", ["BT-31", "BT-84"])
-    assert asked["answers"] == ["approve", "reject", "cancel"]
+    assert asked["answers"] == ["answer", "reject", "cancel"]
     assert client.get(f"/api/v1/work-orders/{order['id']}").json()["current_phase"] == "missing_supplier_data"
     path = f"/api/v1/pauses/{asked['id']}/decisions"
-    refused = client.post(path, {"decision": "approve", "input": {"BT-31": "nonsense", "BT-1": "x"}}, format="json")
+    refused = client.post(path, {"decision": "answer", "input": {"BT-31": "nonsense", "BT-1": "x"}}, format="json")
     assert (refused.status_code, refused.json()["code"]) == (422, "input_invalid")
-    assert refused.json()["errors"].keys() == {"input", "input.BT-31", "input.BT-84"}
+    assert refused.json()["errors"].keys() == {"input", "input.BT-1", "input.BT-31", "input.BT-84"}
     assert Pause.objects.open().count() == 1
-    done = client.post(path, {"decision": "approve", "input": STEEL, "revision": 1}, format="json")
+    done = client.post(path, {"decision": "answer", "input": STEEL, "revision": 1}, format="json")
     assert (done.status_code, done.json()["input"]) == (201, STEEL)
     assert (drive(WorkOrder.objects.get()).status, len(house.ledger())) == ("completed", 3)
     decision = Decision.objects.get()
@@ -69,8 +69,8 @@ def test_the_routes_of_an_order_and_of_a_run_take_the_data_too(house, api, ana):
     """S4-33 and S0-10 end in the same validator (S3-48)."""
     client = api(ana)
     first, second = house.book(samples.without_vat_id()), house.book(samples.unknown_supplier())
-    assert client.post(f"/api/v1/work-orders/{first.shown_id}/resume", {"decision": "approve"}, format="json").status_code == 422
-    body = {"decision": "approve", "input": STEEL}
+    assert client.post(f"/api/v1/work-orders/{first.shown_id}/resume", {"decision": "answer"}, format="json").status_code == 422
+    body = {"decision": "answer", "input": STEEL}
     assert client.post(f"/api/v1/work-orders/{first.shown_id}/resume", body, format="json").status_code == 200
     path = f"/api/v1/runs/{second.latest_run.shown_id}/input"
     assert client.post(path, {"input": {"supplier": "4"}}, format="json").json()["errors"].keys() == {"input.supplier", "input.assign"}
@@ -94,7 +94,7 @@ def test_strangers_and_readers_answer_nothing(house, api, ana, zoe):
     """F4: what a stranger may not see they cannot answer."""
     order = house.book(samples.without_vat_id())
     path = f"/api/v1/pauses/{pause_of(order).shown_id}/decisions"
-    assert api(zoe).post(path, {"decision": "approve", "input": STEEL}, format="json").status_code == 404
+    assert api(zoe).post(path, {"decision": "answer", "input": STEEL}, format="json").status_code == 404
     assert Pause.objects.open().count() == 1
 
 
@@ -102,7 +102,7 @@ def test_two_answers_at_once_book_once(house, api, ana, ben):
     """P1: the second is told who was first."""
     order = house.book(samples.without_vat_id())
     path = f"/api/v1/pauses/{pause_of(order).shown_id}/decisions"
-    body = {"decision": "approve", "input": STEEL}
+    body = {"decision": "answer", "input": STEEL}
     assert api(ana).post(path, body, format="json").status_code == 201
     late = api(ben).post(path, body, format="json")
     assert (late.status_code, late.json()["code"], late.json()["decided_by"]) == (409, "pause_closed", "ana")
@@ -167,7 +167,7 @@ def test_an_invoice_is_sent_with_the_form_and_the_question_answered_without_java
     for words in ("Missing supplier data", "VAT id of the seller (BT-31)", "hosting.pdf, ", "Send the data", "Reject the invoice"):
         assert words in shown, words
     pause = pause_of(order)
-    answer = {"action": "approve", "revision": "1", "input.BT-31": "wrong", "input.BT-84": samples.STEEL_IBAN}
+    answer = {"action": "answer", "revision": "1", "input.BT-31": "wrong", "input.BT-84": samples.STEEL_IBAN}
     again = page.post(decide_url(pause), answer)
     assert again.status_code == 422
     text = again.content.decode()
@@ -195,7 +195,7 @@ def test_forty_seven_of_fifty_lines_are_approved_on_the_page(house, page):
     assert len([row for row in house.ledger() if row["position"].startswith("line")]) == 49
     assert 'name="input.lines.7.explanation"' in page.get(f"/work-orders/{order.shown_id}/").content.decode()
     answer = {"input.lines.7.answer": "confirmed", "input.lines.7.explanation": "It is right."}
-    assert page.post(decide_url(pause_of(order)), {"action": "approve", "revision": "1", **answer}).status_code == 302
+    assert page.post(decide_url(pause_of(order)), {"action": "answer", "revision": "1", **answer}).status_code == 302
     drive(order)
     assert page.post(decide_url(pause_of(order)), {"action": "approve", "revision": "2"}).status_code == 302
     assert drive(order).status == "completed"
@@ -279,5 +279,5 @@ def test_the_admin_says_why_it_cannot_approve_without_the_inputs(house, client, 
     pause = pause_of(order)
     body = {"action": "approve", "_selected_action": [str(pause.pk)], "confirmed": "1", f"revision_{pause.shown_id}": "1"}
     shown = client.post("/admin/runs/pause/", body, follow=True).content.decode()
-    assert "This is needed." in shown
+    assert "is no answer here" in shown
     assert pause_of(order).status == "open"

@@ -30,7 +30,7 @@ def test_the_supplier_sends_what_is_missing_and_the_run_goes_on_at_decide(house)
     assert "Missing on your invoice 2026/0577" in page and "(BT-31)" in page and "Reject" not in page
     for inside in ("70003", "Book an invoice", "Ana", "PO-4720", "Checks the invoice again"):
         assert inside not in page
-    sent_back = {"action": "approve", "me": "yes", "input.BT-31": "ATU12345675", "input.BT-84": samples.STEEL_IBAN}
+    sent_back = {"action": "answer", "me": "yes", "input.BT-31": "ATU12345675", "input.BT-84": samples.STEEL_IBAN}
     assert browser().post(link_to(samples.STEEL.email), sent_back).status_code == 200
     steps = [one.node_id for one in drive(order).thread.checkpoints.order_by("pk")]
     assert (fresh(order).status, steps.count("extract"), len(house.ledger())) == ("completed", 1, 3)
@@ -58,6 +58,6 @@ def test_lines_that_were_sent_back_are_asked_of_the_supplier(house):
     relay()
     page = browser().get(link_to(samples.STEEL.email)).content.decode()
     assert "A question about 1 line of your invoice" in page and "not delivered" in page
-    body = {"action": "approve", "me": "yes", "input.lines.7.answer": "credited", "input.lines.7.explanation": "a note follows"}
+    body = {"action": "answer", "me": "yes", "input.lines.7.answer": "credited", "input.lines.7.explanation": "a note follows"}
     assert browser().post(link_to(samples.STEEL.email), body).status_code == 200
     assert state_of(drive(order))["held"]["7"]["answer"] == "credited"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 
 import pytest
 from django.db import IntegrityError
@@ -12,10 +13,14 @@ from checkpoints.models import Event
 from hitl import early, erasure, resuming, services, waitgate, waits
 from hitl.invariants import check
 from hitl.models import Decision, EarlyAnswer, Via
-from hitl.resume_events import ResumeEvent
+from hitl.resume_events import EarlyVerdict, ResumeEvent
 from hitl.tasks import take_early_answers
 from runs.engine.advance import advance
+from runs.engine.questions import digest
 from runs.models import Run
+from runs.workflows.base import Ask, Call, Done, Report
+from runs.workflows.gate import ask_about_calls
+from tests.anything import order_that as order_that
 from tests.conftest import drive, fresh, pause_of
 from tests.databases import at_once
 from tests.databases import file_database as file_database
@@ -23,7 +28,21 @@ from tests.steps import HOOKS
 
 pytestmark = pytest.mark.django_db
 
-PLAN = {"node_id": "planning", "payload": {"decision": "approve", "feedback": "seen before"}}
+IBAN = {"type": "object", "properties": {"iban": {"type": "string"}}, "required": ["iban"]}
+PATCH = hashlib.sha256(b"diff --git a/x b/x\n@@ -1 +1 @@\n-a\n+b\n").hexdigest()
+CONTENT = {
+    "planning": digest(["# Plan 1\n\nfirst", ""], [["Drafts", 1]], {}),
+    "execute": digest(["Worked.", PATCH], [], {}),
+    "review": digest(["Checked.", ""], [], {}),
+}
+"""What the steps of these tests are known to come to."""
+SEEN = {"revision": 1, "content_digest": CONTENT["planning"]}
+PLAN = {"node_id": "planning", "payload": {"decision": "approve", "feedback": "seen before", **SEEN}}
+
+
+def bound(step, decision="approve"):
+    """A verdict on what that step is known to come to."""
+    return {"node_id": step, "payload": decision, "revision": 1, "content_digest": CONTENT[step]}
 
 
 def send(run, by, **event):
@@ -59,11 +78,11 @@ def test_an_answer_that_comes_early_is_kept_and_given_once_its_question_opens(or
 
 def test_it_may_be_for_a_later_question_and_is_eaten_by_no_other(order, ana):
     """F3."""
-    send(order.latest_run, ana, node_id="execute", payload="approve")
+    send(order.latest_run, ana, **bound("execute"))
     order = drive(order)
     sweep()
     assert (pause_of(order).step, Decision.objects.count()) == ("planning", 0)
-    while_open = send(order.latest_run, ana, node_id="review", payload="approve")
+    while_open = send(order.latest_run, ana, **bound("review"))
     assert while_open.kept.status == "kept"
     services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
     drive(order)
@@ -92,6 +111,10 @@ def test_what_was_asked_already_is_answered_late_not_early(order, ana, ben):
         ({"payload": {"x": float("nan")}, "node_id": "planning"}, services.AnswerInvalid),
         ({"payload": "approve", "node_id": "pl\x00anning"}, services.AnswerInvalid),
         ({"payload": "x" * 600_000, "node_id": "planning"}, early.NotKept),
+        ({"payload": "approve", "node_id": "planning"}, EarlyVerdict),
+        ({"payload": {"decision": "revise", "feedback": "x", "revision": 1}, "node_id": "planning"}, EarlyVerdict),
+        ({"payload": {"content_digest": "a" * 64}, "input_type": "approve"}, EarlyVerdict),
+        ({"payload": " Approve ", "node_id": "planning", "content_digest": "a" * 64}, EarlyVerdict),
     ],
 )
 def test_what_does_not_name_a_question_that_may_come_is_not_kept(order, ana, event, error):
@@ -113,7 +136,7 @@ def test_over_rest_it_is_accepted_not_answered(order, ana, api):
 
 def test_one_that_does_not_fit_is_refused_and_the_question_refined(order, ana):
     """S3-33: as any answer; it is not tried again."""
-    kept = send(order.latest_run, ana, node_id="planning", payload={"decision": "revise"}).kept
+    kept = send(order.latest_run, ana, node_id="planning", payload={"decision": "revise", **SEEN}).kept
     drive(order)
     sweep()
     sweep()
@@ -144,7 +167,7 @@ def test_one_whose_question_was_answered_first_is_refused_with_the_truth(order, 
 
 
 def test_one_whose_question_never_comes_is_let_go(order, ana):
-    kept = send(order.latest_run, ana, node_id="review", payload="approve").kept
+    kept = send(order.latest_run, ana, **bound("review")).kept
     sweep()
     services.cancel_order(order.pk, by=ana, via=Via.PAGE)
     sweep()
@@ -166,9 +189,9 @@ def test_one_that_waited_too_long_is_let_go(order, ana):
 def test_so_many_are_kept_and_no_more(order, ana, monkeypatch):
     monkeypatch.setattr(early, "MOST", 2)
     for step in ("planning", "execute"):
-        send(order.latest_run, ana, node_id=step, payload="approve")
+        send(order.latest_run, ana, **bound(step))
     with pytest.raises(early.NotKept, match="2 answers are kept"):
-        send(order.latest_run, ana, node_id="review", payload="approve")
+        send(order.latest_run, ana, **bound("review"))
     assert EarlyAnswer.objects.count() == 2
 
 
@@ -294,3 +317,82 @@ def test_a_step_at_work_gets_its_answer_kept_too(order, ana):
     assert [one.status for one in sent] == ["kept"]
     sweep()
     assert fresh(order).status == "pending"
+
+
+# -- verdicts ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_verdict_on_what_nobody_has_seen_is_refused_at_every_route(order, ana, api):
+    """Before, "approve" sent during planning closed the later question 144 ms after it opened, as if somebody had looked at it."""
+    routes = {
+        f"workflows/{order.latest_run.shown_id}/resume": {"node_id": "planning", "payload": "approve"},
+        f"workflows/{order.latest_run.shown_id}/resume-and-continue": {"input_type": "approve"},
+    }
+    for route, body in routes.items():
+        refused = api(ana).post(f"/api/v1/{route}", body, format="json")
+        assert (refused.status_code, refused.json()["code"]) == (409, "early_verdict"), route
+    drive(order)
+    sweep()
+    assert (EarlyAnswer.objects.count(), pause_of(order).status) == (0, "open")
+
+
+@pytest.mark.parametrize("changed", [{"revision": 2}, {"content_digest": "0" * 64}])
+def test_a_verdict_that_names_its_content_is_given_to_that_alone(order, ana, changed):
+    """What was expected came otherwise: the question stays open, and its thread is told of the answer that was not taken."""
+    kept = send(order.latest_run, ana, **{**bound("planning"), **changed}).kept
+    drive(order)
+    sweep()
+    kept.refresh_from_db()
+    assert (kept.status, pause_of(order).status, Decision.objects.count()) == ("refused", "open", 0)
+    [told] = [event.data["message"] for event in Event.objects.filter(kind="log") if "was not taken" in event.data["message"]]
+    assert "An answer of ana that came before its question" in told
+    sweep()
+    assert Decision.objects.count() == 0
+
+
+def test_data_that_turn_out_to_be_a_verdict_are_refused_when_the_question_is_there(order_that, ana):
+    """At the door they look like data; the question asks for an approval with data, so somebody has to look first."""
+    asks = Ask(question="Pay?", report=Report(content="To whom?"), ways={"approve": "finish"}, required_inputs=IBAN)
+    order = order_that(lambda state, context: asks)
+    kept = send(order.latest_run, ana, node_id="execute", payload={"iban": "DE89"}).kept
+    drive(order)
+    sweep()
+    kept.refresh_from_db()
+    assert (kept.status, "so nobody can have seen it" in kept.error, pause_of(order).status) == ("refused", True, "open")
+
+
+def test_a_verdict_on_calls_of_tools_is_never_early(order_that, ana):
+    """Nobody has seen what is to be called, though the answer is named as one for data is."""
+    call = Call(id="c1", tool="send", arguments={"to": "x"}, risk="low")
+    order = order_that(lambda state, context: ask_about_calls(state, context, calls=[call]) or Done())
+    kept = send(order.latest_run, ana, node_id="execute", payload={"calls": {"c1": {"decision": "approve"}}}).kept
+    drive(order)
+    sweep()
+    kept.refresh_from_db()
+    assert (kept.status, pause_of(order).status) == ("refused", "open")
+
+
+def test_the_ledger_says_that_an_answer_came_before_its_question(order_that, ana, api, page):
+    """Before, the receipt of an early answer said what its sender "was shown". Row, digest, evidence, log, REST and receipt tell."""
+    order = order_that(
+        lambda state, context: Ask(question="Which?", report=Report(content="?"), ways={"answer": "finish"}, required_inputs=IBAN)
+    )
+    kept = send(order.latest_run, ana, node_id="execute", payload={"iban": "DE89"}).kept
+    drive(order)
+    sweep()
+    decision = Decision.objects.get()
+    assert (decision.early_at, decision.signed()["early_at"]) == (kept.received_at, kept.received_at.astimezone(dt.UTC).isoformat())
+    assert Event.objects.get(kind="approval_received").data["early"] is True
+    told = api(ana).get(f"/api/v1/decisions/{decision.shown_id}").json()
+    assert (told["early_at"] is not None, "answered_unseen_at" in told["shown"], told["verification"]["holds"]) == (True, True, True)
+    receipt = page.get(f"/decisions/{decision.shown_id}/").content.decode()
+    assert "This answer came before the question" in receipt and "What was shown" not in receipt
+    decision.early_at = None
+    assert decision.compute_digest() != decision.digest
+
+
+def test_an_answer_to_an_open_question_is_no_early_one(order, ana):
+    drive(order)
+    send(order.latest_run, ana, node_id="planning", payload="approve")
+    decision = Decision.objects.get()
+    assert (decision.early_at, "early_at" in decision.signed()) == (None, False)

@@ -91,6 +91,8 @@ def another(decision, name, zoe) -> Any:
             return found.objects.exclude(pk=getattr(decision, field.attname)).exclude(pk=decision.pk).first()
         case models.UUIDField():
             return type(decision)().pk
+        case models.BooleanField():
+            return not getattr(decision, name)
         case models.DateTimeField():
             return TODAY
         case models.PositiveIntegerField() | models.PositiveBigIntegerField():
@@ -180,6 +182,7 @@ def test_each_column_that_was_changed_is_found(chain, zoe):
     together: dict[str, dict[str, Any]] = {
         "undoes": {"action": "undo"},
         "external": {"decided_by": None, "via": "link"},
+        "data_only": {"decided_by": None, "via": "link", "external": "x", "action": "answer"},
     }  # what the constraints let go alone with it
     for name in set(COLUMNS) - {"id", "erasure"}:
         for decision in (chain[0], chain[1], chain[3]):
@@ -304,7 +307,7 @@ def test_a_decision_of_before_evidence_still_verifies(paused, ana):
     names = ("action", "feedback", "via", "revision", "content_digest", "position", "previous")
     told = {name: getattr(row, name) for name in names} | {"decided_by": ana.pk, "ledger": row.ledger_id, "pause": row.pause_id.hex}
     digest = codec.digest(codec.encode({**told, "decided_at": row.decided_at.astimezone(dt.UTC).isoformat()}))
-    Decision.objects.update(evidence="", digest=digest)
+    Decision.objects.update(evidence="", by_name="", digest=digest)
     Ledger.objects.update(tip=digest)
     guards.install()
     assert breaches() == []

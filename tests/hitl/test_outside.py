@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from dataclasses import replace
 
 import pytest
 from django.core.exceptions import ValidationError
@@ -31,13 +32,13 @@ from tests.wholeness import broken
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reachable")]
 
 SCHEMA = {"type": "object", "properties": {"iban": {"type": "string", "minLength": 4, "title": "IBAN"}}, "required": ["iban"]}
-YES = {"action": "approve", "me": "yes", "input.iban": "DE89"}
+YES = {"action": "answer", "me": "yes", "input.iban": "DE89"}
 
 
 def question(state, context, **changes):
-    told = Outside(to=[SUPPLIER.upper()], question="Where shall we pay to?", content="Your **bill** lacks an IBAN.", ways=["approve"])
+    told = Outside(to=[SUPPLIER.upper()], question="Where shall we pay to?", content="Your **bill** lacks an IBAN.", ways=["answer"])
     report = Report(content="# Internal notes\n\nThey are late again.", facts={"Margin": "12 %"}, effects=["Pays."])
-    ways = {"approve": "finish", "revise": context.step, "reject": ""}
+    ways = {"approve": "finish", "answer": "finish", "revise": context.step, "reject": ""}
     return Ask(question="IBAN of the supplier?", ways=ways, report=report, required_inputs=SCHEMA, **{"outside": told, **changes})
 
 
@@ -45,10 +46,12 @@ def question(state, context, **changes):
 def wanted(order_that, ana):
     """An order that asks the supplier, who was mailed."""
 
-    def make(review=None, **changes):
+    def make(review=None, *, named=False, **changes):
+        """With `named` the rules name the supplier too, not the step alone."""
+        review = {**(review or {}), **({"external": [SUPPLIER]} if named else {})}
         order = order_that(lambda state, context: question(state, context, **changes))
         drive(order)
-        if review is not None:
+        if review:
             Pause.objects.update(review=review)
         relay()
         return fresh(order)
@@ -57,7 +60,7 @@ def wanted(order_that, ana):
 
 
 def outsiders_answer(pause, **changes):
-    given = {"action": "approve", "by": Outsider(SUPPLIER), "via": Via.LINK, "revision": pause.revision, "payload": {"iban": "DE89"}}
+    given = {"action": "answer", "by": Outsider(SUPPLIER), "via": Via.LINK, "revision": pause.revision, "payload": {"iban": "DE89"}}
     return services.decide(pause.pk, **{**given, **changes})
 
 
@@ -103,7 +106,7 @@ def test_opening_the_page_changes_nothing(wanted, method):
     """F1."""
     wanted()
     before = rows()
-    for query in ("", "?action=approve&me=yes&input.iban=DE89"):
+    for query in ("", "?action=answer&me=yes&input.iban=DE89"):
         assert getattr(browser(), method)(link_to() + query).status_code < 500
     assert rows() == before
 
@@ -140,11 +143,11 @@ def test_what_does_not_fit_leaves_the_question_open_and_is_said_at_the_field(wan
     order = wanted()
     refused = browser().post(link_to(), {**YES, "input.iban": "x"})
     assert (refused.status_code, Decision.objects.count(), pause_of(order).attempts) == (422, 0, 1)
-    assert browser().post(link_to(), {"action": "approve", "input.iban": "DE89"}).status_code == 422
+    assert browser().post(link_to(), {"action": "answer", "input.iban": "DE89"}).status_code == 422
     assert browser().post(link_to(), {**YES, "input.iban": "DE89"}).status_code == 200
 
 
-@pytest.mark.parametrize("action", ["cancel", "reject", "revise", "nonsense", ""])
+@pytest.mark.parametrize("action", ["cancel", "approve", "reject", "revise", "nonsense", ""])
 def test_answers_that_are_for_others_are_not_theirs(wanted, action):
     wanted()
     before = rows()
@@ -264,14 +267,14 @@ def test_a_claim_binds_them_and_does_not_say_whose(wanted, ben):
 
 
 def test_a_reason_that_the_rules_ask_for_is_asked_of_them_too(wanted):
-    wanted(review={"reason_required": ["approve"]})
+    wanted(review={"reason_required": ["answer"]})
     assert browser().post(link_to(), YES).status_code == 422
     assert browser().post(link_to(), {**YES, "feedback": "by phone"}).status_code == 200
 
 
 def test_an_address_is_one_seat_of_a_quorum(wanted, ana, ben):
     """Votes of an account and of an address are two; the decision names both digests, and the chain holds."""
-    order = wanted(review={"quorum": 2})
+    order = wanted(review={"quorum": 2}, named=True)
     first = browser().post(link_to(), YES)
     vote = Vote.objects.get()
     assert (first.status_code, vote.external, vote.voter, vote.digest == vote.compute_digest()) == (200, SUPPLIER, None, True)
@@ -279,7 +282,7 @@ def test_an_address_is_one_seat_of_a_quorum(wanted, ana, ben):
     with pytest.raises(policy.NotNow):
         outsiders_answer(pause_of(order))
     assert set(policy.answerers(pause_of(order))) == {ana, ben}, "a vote from outside takes no account's seat"
-    services.decide(pause_of(order).pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(pause_of(order).pk, action="answer", by=ben, via=Via.PAGE)
     assert Decision.objects.get().votes == [vote.digest for vote in Vote.objects.order_by("pk")]
     assert list(verifying.Check().breaches()) == []
 
@@ -288,18 +291,18 @@ def test_who_asked_for_the_work_does_not_approve_it_from_outside(wanted, ana):
     """Self-approval is by person, whichever way they come."""
     ana.email = SUPPLIER.upper()
     ana.save()
-    wanted(review={"self_approval": False})
+    wanted(review={"self_approval": False}, named=True)
     response = browser().post(link_to(), YES)
     assert (response.status_code, Decision.objects.count()) == (403, 0)
 
 
 def test_an_account_and_its_own_address_are_one_voice(wanted, ben):
-    order = wanted(review={"quorum": 2})
+    order = wanted(review={"quorum": 2}, named=True)
     ben.email = SUPPLIER
     ben.save()
     browser().post(link_to(), YES)
     with pytest.raises(policy.NotNow):
-        services.decide(pause_of(order).pk, action="approve", by=ben, via=Via.PAGE)
+        services.decide(pause_of(order).pk, action="answer", by=ben, via=Via.PAGE)
 
 
 def test_of_two_who_use_the_link_at_once_one_wins(file_database, wanted):
@@ -364,7 +367,7 @@ def test_the_database_keeps_accounts_addresses_and_rules_apart(wanted, ana):
 )
 def test_an_answer_that_nobody_outside_was_asked_for_is_found(wanted, damage, quorum):
     """P1, F3: the question's own rules and a link to this address, for this revision, to answer by."""
-    wanted(review={"quorum": quorum})
+    wanted(review={"quorum": quorum}, named=True)
     assert browser().post(link_to(), YES).status_code == 200
     answer = (Decision if quorum == 1 else Vote).objects.get()
     assert "answered_from_outside_unasked" not in broken()
@@ -441,3 +444,53 @@ def test_the_demo_shows_the_link_to_a_superuser_only_and_nowhere_real(wanted, ad
     }
     services.decide(pause_of(order).pk, action="cancel", by=ana, via=Via.PAGE)
     assert "/l/" not in browser(admin_user).get("/deliveries/").content.decode()
+
+
+# -- where the address comes from -------------------------------------------------------------------------------------------------
+
+
+def test_an_address_that_the_rules_do_not_name_brings_data_and_approves_nothing(wanted):
+    """Before, whoever asked for the work named a mailbox of their own, and its link approved like a reviewer."""
+    order = wanted()
+    assert outside.shown(pause_of(order), SUPPLIER).ways == ["answer"]
+    with pytest.raises(policy.NotAllowed):
+        outsiders_answer(pause_of(order), action="approve")
+    assert browser().post(link_to(), YES).status_code == 200
+    decision = Decision.objects.get()
+    assert (decision.action, decision.data_only, decision.signed()["data_only"]) == ("answer", True, True)
+    decision.pk, decision.pause, decision.position, decision.action = None, None, 99, "approve"
+    with pytest.raises(IntegrityError, match=r"decision_data_only_approves_nothing|decision_says_nothing_if_erased"), transaction.atomic():
+        decision.save(force_insert=True)
+
+
+@pytest.mark.parametrize("rules", [{"quorum": 2}, {"reviewers": {"users": ["ben"]}}, {"self_approval": False}], ids=str)
+def test_it_lets_no_run_go_on_where_somebody_must_approve(wanted, rules):
+    """Before, its vote counted towards the quorum, and its answer carried the run past the reviewers whom the template names."""
+    order = wanted(review=rules)
+    assert outside.asked(pause_of(order)) == []
+    path = f"/l/{'A' * 43}" if not mails_to() else link_to()
+    assert browser().post(path, YES).status_code in {403, 404}
+    with pytest.raises(services.NotFound):
+        outsiders_answer(pause_of(order))
+    assert (Vote.objects.count(), Decision.objects.count(), pause_of(order).status) == (0, 0, "open")
+    Pause.objects.update(review={**rules, "external": [SUPPLIER]})
+    assert outside.asked(pause_of(order)) == [SUPPLIER], "the template's own word counts"
+
+
+def test_where_the_step_itself_looks_at_the_data_they_may_come_from_there(order_that):
+    """As `smart-booking` asks its supplier: the answer leads back to the step, which has its reviewers asked about what follows."""
+    back = {"answer": "execute", "reject": ""}
+    order = drive(order_that(lambda state, context: replace(question(state, context), ways=back)))
+    Pause.objects.update(review={"reviewers": {"users": ["ben"]}})
+    assert outside.asked(pause_of(order)) == [SUPPLIER]
+
+
+@pytest.mark.parametrize("quorum", [1, 2], ids=["answer", "vote"])
+def test_what_counts_under_an_address_that_the_rules_do_not_name_is_found(wanted, quorum):
+    """P6: the hole put back, by an answer and by a vote."""
+    wanted(review={"quorum": quorum}, named=True)
+    assert browser().post(link_to(), YES).status_code == 200
+    answer = (Decision if quorum == 1 else Vote).objects.get()
+    assert "counted_from_outside" not in broken()
+    Pause.objects.update(review={"quorum": quorum, "external": ["somebody@else.example"]})
+    assert broken()["counted_from_outside"] == [answer.shown_id]

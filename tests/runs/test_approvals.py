@@ -181,7 +181,7 @@ def test_smart_booking_posts_no_other_invoice_than_the_one_that_was_decided_abou
     house = House(make_order, tmp_path, ana)
     order = house.book(samples.without_vat_id())
     data = {"BT-31": "ATU12345675", "BT-84": samples.STEEL_IBAN}
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE, payload=data)
+    services.decide(pause_of(order).pk, action="answer", by=ana, via=Via.PAGE, payload=data)
     services.cancel_order(order.pk, by=ana, via=Via.PAGE)
     answered, state = after(order, "decide", "decide")
     runs.fork(answered.pk, by=ana, reason="another file", state={**state, "document": "0" * 64})

@@ -17,6 +17,8 @@ from runs.rights import NotPermitted
 from runs.services import InputInvalid, OrdersStopped
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
+from runs.workflows.gate import ANSWER
+from runs.workflows.sequence import APPROVE
 
 REFUSALS = (
     services.NotFound,
@@ -42,6 +44,13 @@ DONE = {
     "revise": "Recorded; the step runs again with your feedback.",
     "cancel": "Cancelled.",
 }
+
+
+def _meant(action: str, order: WorkOrder) -> str:
+    """Of a question that is for data alone, `approve --input` is the answer."""
+    pause = services.open_pause(order)
+    data = pause is not None and APPROVE not in pause.ways and ANSWER in pause.ways
+    return ANSWER if action == APPROVE and data else action
 
 
 class Command(BaseCommand):
@@ -119,7 +128,7 @@ class Command(BaseCommand):
             payload = self._object("--input", options["input"]) if options.get("input") else None
             given = services.answer_order(
                 order_id,
-                action=action,
+                action=_meant(action, services.look_at_order(order_id, by=user)),
                 by=user,
                 via=Via.COMMAND,
                 feedback=feedback,
