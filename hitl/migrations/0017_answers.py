@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('hitl', '0015_imported'),
+        ('hitl', '0016_mail_outside'),
         ('runs', '0020_credential_hosts'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
