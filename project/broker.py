@@ -8,7 +8,7 @@ from typing import Any
 
 from celery.app.amqp import AMQP
 from kombu import Connection
-from kombu.transport import memory, redis
+from kombu.transport import TRANSPORT_ALIASES, memory, redis
 
 LOOK_AGAIN_SECONDS = 1.0
 
@@ -74,7 +74,9 @@ class MemoryTransport(memory.Transport):
     Channel = MemoryChannel
 
 
-TRANSPORTS = {redis.Transport: RedisTransport, memory.Transport: MemoryTransport}
+for _scheme, _transport in {"redis": RedisTransport, "rediss": RedisTransport, "memory": MemoryTransport}.items():
+    # by name, not by a connection's class: pools make connections of a class of their own, and both ends must have the same queues
+    TRANSPORT_ALIASES[_scheme] = f"{__name__}:{_transport.__name__}"
 
 
 class PromptConnection(Connection):
@@ -87,10 +89,6 @@ class PromptConnection(Connection):
     def ensure_connection(self, *args: Any, **kwargs: Any) -> Any:
         intervals = {"interval_start": LOOK_AGAIN_SECONDS, "interval_step": 0, "interval_max": LOOK_AGAIN_SECONDS}
         return super().ensure_connection(*args, **{**intervals, **kwargs})
-
-    def get_transport_cls(self) -> Any:
-        wanted = super().get_transport_cls()
-        return TRANSPORTS.get(wanted, wanted)
 
     def maybe_close_channel(self, channel: Any) -> None:
         """A channel whose transport is gone gives no messages back.
