@@ -207,6 +207,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
+    "project.admin_policy.middleware",
     "project.unavailable.Unavailable",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -282,9 +283,11 @@ LOGOUT_REDIRECT_URL = "login"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_SSL_REDIRECT = HTTPS
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+"""Whether all subdomains of a host are served over TLS, for ever, only who owns the domain knows: it is set in front of this server."""
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
-    "EXCLUDE_URL_PREFIXES": ["/admin"],  # the admin's own scripts need eval
     "DIRECTIVES": {
         "default-src": [SELF],
         "img-src": [SELF, "data:"],
