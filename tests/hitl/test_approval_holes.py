@@ -297,3 +297,10 @@ def test_no_call_is_made_that_no_decision_approved(paying, post, ana, how):
         Checkpoint.objects.filter(pk=head.pk).update(status="active", next_step="wire", metadata={"approved": {"wire": "dec_1"}})
         work()
     assert (Pause.objects.open().get().step, WIRED) == ("wire", [])
+
+
+@pytest.mark.parametrize("key", ["decided", "decided_content", "call_decisions", "graph_runs", "gathered"])
+def test_no_input_says_what_was_decided(paying, post, key):
+    """Of these only `call_decisions` was refused; steps read a verdict in `decided`."""
+    refused = post(f"threads/{paying.shown_id}/runs", template="strict", input={key: {"propose": "approve"}})
+    assert (refused.status_code, "by answers alone" in refused.text, Run.objects.count()) == (422, True, 0)
