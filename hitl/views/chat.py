@@ -22,6 +22,8 @@ LOOPS = 15
 """Loops that an agent may take where its configuration does not say."""
 MOST_LOOPS = 100
 """Segments of the bar."""
+MOST_SPENT = 10**15
+"""Tokens, calls, or units of money: what is more was not spent."""
 LONGEST = 10_000
 """Characters of arguments or of a result on the page; of a longer one both ends."""
 STATUSES = {"done": "Done", "failed": "Failed", "rejected": "Rejected", "waiting": "Waiting for a person", "running": "Running"}
@@ -44,7 +46,7 @@ class Card:
 
     @property
     def took(self) -> str:
-        if self.ms is None or self.status in {"running", "waiting"}:
+        if self.ms is None or abs(self.ms) > MOST_SPENT or self.status in {"running", "waiting"}:
             return ""
         return f"{self.ms} ms" if self.ms < 1_000 else f"{self.ms / 1_000:.1f} s"
 
@@ -237,5 +239,6 @@ def _left(left: Any) -> str:
 
 
 def _amount(values: Mapping[str, Any], name: str) -> float:
+    """A number that can be written out; 0 for what is none."""
     value = values.get(name, 0)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MOST_SPENT else 0

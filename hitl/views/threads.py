@@ -236,8 +236,11 @@ def _offer(state: dict[str, Any], run: Run | None) -> dict[str, Any] | None:
     told = state.get(owned.RESUME_CONTEXT)
     if run is None or not isinstance(told, dict):
         return None
-    failed_at = parse_datetime(str(told.get("failed_at", "")))
-    if failed_at is None or failed_at < timezone.now() - turns.OFFERED_FOR:
+    try:
+        failed_at = parse_datetime(str(told.get("failed_at", "")))
+    except ValueError:  # a state may hold anything
+        failed_at = None
+    if failed_at is None or timezone.is_naive(failed_at) or failed_at < timezone.now() - turns.OFFERED_FOR:
         return None
     return {"checkpoint": str(told.get("checkpoint_id", "")), "failed_at": failed_at, "now": run.status not in LIVE}
 
