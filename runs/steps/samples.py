@@ -52,6 +52,8 @@ def _fill(folder: Path, package: Distribution) -> None:
     licence = next(path for path in package.files or [] if path.name.startswith(("LICENSE", "COPYING")) and ".dist-info" in str(path))
     shutil.copyfile(Path(str(package.locate_file(licence))), folder / "LICENSE")
     (folder / "README.md").write_text(_README.format(name=PACKAGE, version=package.version))
+    for path in folder.rglob("*"):  # a copy keeps the modes of what is installed, which everybody reads
+        path.chmod(path.stat().st_mode & 0o700)
 
 
 def _commit(folder: Path) -> None:

@@ -131,8 +131,6 @@ def test_without_the_libraries_of_vendors_and_forges_the_demo_works_and_a_step_s
     absent.mkdir()
     (absent / "sitecustomize.py").write_text(BLOCKER)
     ready.environment["PYTHONPATH"] = str(absent)
-    ready.environment["OPENAI_API_KEY"] = "sk-none"
-    ready.environment["WAYSTATION_CREDENTIALS_FROM_ENV"] = "OPENAI_API_KEY"
     ready.standalone("--demo")
     order = printed(ready)[1]
     token = ready.manage("api_token", "reviewer").split()[-1]
@@ -149,7 +147,7 @@ def test_without_the_libraries_of_vendors_and_forges_the_demo_works_and_a_step_s
     ready.ended(order, token)
     booked = [one["status"] for one in call("GET", "work-orders")["results"] if one["template"] == "smart-booking"]
     assert sorted(booked) == ["completed", "paused", "paused"]
-    config = {"model": "openai:gpt-5-mini", "credential": "OPENAI_API_KEY"}
+    config = {"model": "openai:gpt-5-mini"}
     line = "pip install -r requirements-agents.txt"
     saved = call("PUT", "templates/steps/asking", {"title": "Asking", "function": "agent", "config": config})
     assert line in saved["warnings"][0]
