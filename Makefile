@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MODULES := project hitl runs checkpoints
 
-.PHONY: up check test test-model conformance bench chaos clean
+.PHONY: up check test test-model conformance bench chaos adversary clean
 
 up: .venv/runtime
 	WAYSTATION_DATA="$(abspath $(DATA))" WAYSTATION_REPOSITORIES="$(REPOSITORIES)" exec $(BIN)/python manage.py standalone --demo --port $(PORT)
@@ -35,6 +35,9 @@ bench: .venv/dev
 
 chaos: .venv/dev
 	$(BIN)/python -m bench.chaos $(ARGS)
+
+adversary: .venv/dev
+	$(BIN)/python -m tests.adversary $(ARGS)
 
 .venv/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "Waystation needs Python 3.11; set PYTHON= to one."; exit 1; }

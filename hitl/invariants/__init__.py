@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from django.db.models import Model, QuerySet
 
 from checkpoints import ids
-from hitl.invariants import answers, effects, waiting, work
+from hitl.invariants import answers, effects, given, waiting, work
 from hitl.invariants.base import Invariant as Invariant
 from hitl.invariants.base import Result as Result
 
@@ -153,6 +153,21 @@ INVARIANTS: tuple[Invariant, ...] = (
         "P6",
         "What the answer to a stop changed is not taken for approved.",
         effects.edited_at_a_stop,
+        deep=True,
+    ),
+    Invariant("decided_late", "P8", "Nobody answers after the deadline; then the rules do.", given.decided_late),
+    Invariant(
+        "brought_unasked",
+        "P6",
+        "An answer brings data under the names that its question asked for, and no others.",
+        given.brought_unasked,
+        deep=True,
+    ),
+    Invariant(
+        "judged_unseen",
+        "P6",
+        "A verdict that came before its question names the revision and the content that it is for.",
+        given.judged_unseen,
         deep=True,
     ),
     Invariant(

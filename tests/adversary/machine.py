@@ -1,0 +1,193 @@
+"""The game: moves in any order, and after each the oracle's question. A breach tells its story, which Hypothesis makes short."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from django.core.cache import cache
+from django.utils import timezone
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from hitl import invariants
+from hitl.models import Decision
+from hitl.verifying import Check
+from runs.models import Pause, Run
+from tests.adversary import bodies, doors, moves, oracle, schemes, world
+from tests.adversary.bodies import Pick
+from tests.adversary.moves import NATURE, PLAYERS, Move
+from tests.adversary.world import ACCOMPLICE, BOOK, INPUT, STEPS, TEAM
+from tests.matrix.addresses import API
+from tests.matrix.world import NOTHING
+
+WHAT = ["ask", "go on", "go on", "go on", "steer", "steer", "steer", "often", "often", "any", "nature", "look", "scheme"]
+"""What comes next in a game; that it is no order of its own has Hypothesis shorten stories towards orders and answers."""
+READABLE = [path for path in doors.reading() if path not in {"api/schema/", "api/reference/"}]
+OFTEN = [
+    door
+    for door in moves.MOVES
+    if any(word in door for word in ("/runs", "fork", "decisions", "resume", "work-orders", "import", "input", "l/<", "templates"))
+]
+TOTALS: Counter[str] = Counter()
+"""What was played in this process: doors, effects, decisions, breaches."""
+
+
+class Found(AssertionError):
+    """A breach, with its story."""
+
+
+class Game:
+    """A world, its oracle, and what everybody does in it."""
+
+    def __init__(self) -> None:
+        self.world = world.build()
+        world.load()
+        self.oracle = oracle.Oracle(self.world)
+        self.breaches: list[oracle.Breach] = []
+        self.oracle.look()
+
+    def play(self, door: str, who: str, body: dict[str, Any] | None = None, **named: str) -> moves.Came:
+        """One move of a scheme, with all that follows by itself."""
+        came = moves.play(self.world, Move(door, who, named, body or {}))
+        self.after()
+        return came
+
+    def happen(self, *what: str) -> None:
+        for name in what:
+            self.world.story.append(f"({name})")
+            NATURE[name](self.world)
+            self.look()
+
+    def after(self) -> None:
+        moves.settle(self.world)
+        self.look()
+
+    def look(self) -> None:
+        self.breaches += self.oracle.look()
+
+    def told(self) -> str:
+        return "\n".join(["", *map(str, self.breaches), "The story:", *(f"  {line}" for line in self.world.story)])
+
+    def broken(self) -> list[str]:
+        """What the product's own invariants and its ledger's verification find."""
+        surprised = Run.objects.filter(failure_code="step_error").values_list("error", flat=True)
+        assert not list(surprised), f"A step of the game itself is wrong: {list(surprised)}{self.told()}"
+        found = invariants.check(now=timezone.now(), late=dt.timedelta(hours=2), deep=True)
+        return [*(one.invariant.code for one in found if one.count), *(one.code for one in Check().breaches())]
+
+
+class Adversary(RuleBasedStateMachine):
+    """Hypothesis plays everybody."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.around: Any = world.undone()
+        self.around.__enter__()
+        self.game = Game()
+
+    def teardown(self) -> None:
+        try:
+            for door, count in self.game.world.moved.items():
+                TOTALS[door] += count
+            TOTALS["moves"] += len(self.game.world.story)
+            TOTALS["effects"] += len(BOOK)
+            TOTALS["decisions"] += Decision.objects.count()
+            TOTALS["games"] += 1
+            if not self.game.breaches:
+                broken = self.game.broken()
+                assert not broken, f"{broken}{self.game.told()}"
+        finally:
+            self.around.__exit__(None, None, None)
+
+    @rule(data=st.data(), what=st.sampled_from(WHAT))
+    def move(self, data: st.DataObject, what: str) -> None:
+        """One rule for all moves: of several, Hypothesis switches some off in each game, and nothing comes of most."""
+        pick = Pick(lambda options: data.draw(st.sampled_from(options)))
+        cache.clear()  # it counts requests
+        came = self.one(pick, what)
+        if what != "look" and pick(True, True, True, False):
+            moves.settle(self.game.world)
+        self.game.look()
+        if self.game.breaches:
+            raise Found(self.game.told())
+        if came is not None and came.status >= 500 and came.status != 503:
+            raise Found(f"A server error.{self.game.told()}")
+
+    def one(self, pick: Pick, what: str) -> moves.Came | None:
+        does: dict[str, Callable[[Pick, str], moves.Came | None]] = {
+            "ask": self.ask,
+            "go on": self.go_on,
+            "steer": self.steer,
+            "nature": self.nature,
+            "look": self.see,
+            "scheme": self.scheme,
+        }
+        return does.get(what, self.any)(pick, what)
+
+    def ask(self, pick: Pick, what: str) -> moves.Came:
+        """An honest order, so that there is something to steal."""
+        stops = pick({}, {}, {"interrupt_before": ["act"]}, {"interrupt_before": ["pay"]}, {"interrupt_after": ["act"]})
+        given = {**INPUT, "contact": ACCOMPLICE, **pick({}, {}, {"fails": True})}
+        body = {"template": pick(*STEPS), "title": "Order", "input": given, "team": TEAM, **stops}
+        if pick(True, True, False):
+            return moves.play(self.game.world, Move(f"POST {API}work-orders", pick("ana", "ana", "ben"), {}, body))
+        return self.talk(pick, body)
+
+    def talk(self, pick: Pick, body: dict[str, Any]) -> moves.Came:
+        """The same as a turn of a thread without an order."""
+        moves.play(self.game.world, Move(f"POST {API}threads", "ana", {}, {"title": "A talk", "team": TEAM}))
+        named = {"thread_id": self.game.world.known()["thread_id"][0]}
+        turn = {name: value for name, value in body.items() if name not in {"title", "team"}}
+        return moves.play(self.game.world, Move(f"POST {API}threads/<thr:thread_id>/runs", "ana", named, turn))
+
+    def go_on(self, pick: Pick, what: str) -> moves.Came | None:
+        """Reviewers answer an open question as it asks for, so that games get behind their reviews."""
+        pause = next(iter(Pause.objects.filter(status="open").order_by("-pk")[pick(0, 0, 1) :][:1]), None)
+        came, more = None, pick({}, {}, bodies.MINE)
+        for who in ("ben", "cy") if pause is not None and pause.review else ("ana",):
+            if pause is not None:
+                door = f"POST {API}pauses/<pse:pause_id>/decisions"
+                came = moves.play(self.game.world, Move(door, who, {"pause_id": pause.shown_id}, schemes.wanted_by(pause, **more)))
+        return came
+
+    def steer(self, pick: Pick, what: str) -> moves.Came:
+        """Who asked for the work tries what can be named behind the review, at the newest things there are."""
+        door = pick(schemes.TURNS, schemes.TURNS, schemes.TURNS, f"POST {API}runs/<run:run_id>/input", schemes.FORK, schemes.EVENT)
+        world, known = self.game.world, self.game.world.known()
+        named = {name: pick.of(known.get(name, [])[:3], NOTHING) for name in moves.named_in(door)}
+        who = pick("ana", "ana", "dee", "oli")
+        return moves.play(world, Move(door, who, named, moves.MOVES[door](world, pick, named)))
+
+    def any(self, pick: Pick, what: str) -> moves.Came:
+        door = pick(*OFTEN) if what == "often" else pick(*moves.MOVES)
+        staff = door.startswith("admin")
+        who = pick("oli", "oli", "oli", "ana") if staff else pick(*PLAYERS)
+        who = "root" if door == "admin auth_user change" else who
+        return moves.play(self.game.world, moves.make(self.game.world, door, who, pick))
+
+    def nature(self, pick: Pick, what: str) -> None:
+        name = pick(*NATURE)
+        self.game.world.story.append(f"({name})")
+        NATURE[name](self.game.world)
+
+    def scheme(self, pick: Pick, what: str) -> None:
+        """A plan of several moves, in the middle of all else."""
+        pick(*schemes.SCHEMES.values())(self.game)
+
+    def see(self, pick: Pick, what: str) -> moves.Came:
+        """Somebody looks at something: nobody is told of threads out of sight."""
+        who = pick(*PLAYERS)
+        path = pick(*READABLE, *[f"{API}threads/<thr:thread_id>/export"] * 8)
+        known = self.game.world.known()
+        named = {name: pick.of(known.get(name, [])[:8], NOTHING) for name in moves.named_in(f"GET {path}")}
+        came = moves.read(self.game.world, who, path, named)
+        self.game.world.story.append(f"{who}: GET {moves.url_of(path, named)} → {came.status}")
+        hidden = oracle.out_of_sight(self.game.world, who) if came.status == 200 else {}
+        told = [name for name in hidden if name in came.text and name not in named.values()]
+        shown = [name for name in named.values() if name in hidden]
+        if told or shown:
+            self.game.breaches.append(oracle.Breach(f"{who} is told of {told + shown}"))
+        return came

@@ -1,0 +1,53 @@
+"""The machine finds each hole that the product had, when it is put back: the oracle by effects, the invariants by rows."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import HealthCheck, Phase
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.adversary import holes, schemes
+from tests.adversary.holes import Hole
+from tests.adversary.machine import Adversary, Found, Game
+from tests.adversary.world import undone
+
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture, settings: Any, tmp_path: Any) -> None:
+    caplog.set_level(logging.CRITICAL)
+    settings.WAYSTATION_DATA = tmp_path
+
+
+@pytest.mark.parametrize(("hole", "name"), holes.GAMES, ids=str)
+def test_a_hole_that_is_put_back_is_found(hole: Hole, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P6: by the oracle, and by `manage.py invariants` without it."""
+    with undone():
+        game = Game()
+        with monkeypatch.context() as patch:
+            hole.open(patch)
+            schemes.SCHEMES[name](game)
+        assert game.breaches, f"The oracle saw nothing.{game.told()}"
+        assert not hole.told or hole.told & set(game.broken()), f"{game.broken()}{game.told()}"
+
+
+def test_a_game_at_random_finds_a_hole_within_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody tells the machine where the hole is: here that data are taken which were not asked for, and answers after the deadline."""
+    bound = hypothesis.settings(
+        max_examples=40,
+        stateful_step_count=30,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    holes.take_what_was_not_asked_for(monkeypatch)
+    holes.count_for_ever(monkeypatch)
+    with pytest.raises(Found, match="The story"):
+        run_state_machine_as_test(Adversary, settings=bound)
