@@ -134,6 +134,11 @@ RUN = record(
     },
     optional=("parent", "child_name", "optional", "imported"),
 )
+NAMES: dict[str, Any] = {
+    "by_name": {**text(), "description": "What the person was called then."},
+    "for_name": {**text(), "description": "And who that one stood in for."},
+    "early_at": {**TIME_OR_NULL, "description": "When it came, where that was before its question."},
+}
 VOTE = record(
     {
         "id": shown("vote"),
@@ -148,7 +153,9 @@ VOTE = record(
         "via": text(16),
         "content_digest": DIGEST,
         "digest": DIGEST,
-    }
+        **NAMES,
+    },
+    optional=tuple(NAMES),
 )
 PAUSE = record(
     {
@@ -203,9 +210,22 @@ DECISION = record(
         "revision": COUNT,
         "content_digest": DIGEST,
         "ledger": {**OBJECT, "description": "Its place in the chain of the server where it was given; the chain itself stays there."},
+        "data_only": {"type": "boolean", "description": "It brought data, and approved nothing."},
+        **NAMES,
         "imported": MARK,
     },
-    optional=("edited_content", "external", "on_behalf_of", "votes", "evidence", "goes_on_at", "undoes", "imported"),
+    optional=(
+        "edited_content",
+        "external",
+        "on_behalf_of",
+        "votes",
+        "evidence",
+        "goes_on_at",
+        "undoes",
+        "data_only",
+        *NAMES,
+        "imported",
+    ),
 )
 ARTIFACT = record(
     {

@@ -11,6 +11,7 @@ import pytest
 from django.db.models import Q
 
 import hitl.closing
+import hitl.deadlines
 import hitl.early
 import hitl.outside
 import hitl.policy
@@ -111,7 +112,7 @@ def carry_approvals_along(patch: Patch) -> None:
 def count_for_ever(patch: Patch) -> None:
     """The deadline holds once the sweep has come, and no sooner."""
     patch.setattr(due, "in_time", Q)
-    patch.setattr(hitl.services.deadlines, "meet", lambda found: "")
+    patch.setattr(hitl.deadlines, "meet", lambda found: "")
 
 
 def take_what_was_not_asked_for(patch: Patch) -> None:

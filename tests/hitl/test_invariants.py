@@ -34,6 +34,8 @@ DEEP = {
     "edited_at_a_stop",
     "answered_from_outside_unasked",
     "counted_from_outside",
+    "brought_unasked",
+    "judged_unseen",
     "stepped_around_unrecorded",
     "ran_changed_code_unsaid",
 }
