@@ -43,6 +43,8 @@ class BearerAuthentication(BaseAuthentication):
         if not words or words[0].lower() != b"bearer":
             return None
         token = token_of(words[1].decode("latin-1"), method=str(request.method)) if len(words) == 2 else None
+        if token is None and len(words) == 2 and ApiToken.objects.expired(now=timezone.now(), secret=words[1].decode("latin-1")):
+            raise AuthenticationFailed("This token has expired. Make a new one.", code="token_expired")
         if token is None:
             raise AuthenticationFailed("This token is unknown, expired or revoked.", code="token_invalid")
         return token.user, token

@@ -404,6 +404,11 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
     def valid(self, *, now: dt.datetime) -> ApiTokenQuerySet:
         return self.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=now), revoked_at__isnull=True, user__is_active=True)
 
+    def expired(self, *, now: dt.datetime, secret: str) -> bool:
+        """Whether this was a token until its time was over; of one that was revoked, or whose account is closed, that is not told."""
+        mine = self.filter(digest=ApiToken.digest_of(secret), expires_at__lte=now)
+        return mine.filter(revoked_at__isnull=True, user__is_active=True).exists()
+
 
 class ApiToken(models.Model):
     """A key for a program that acts as a person. Only its digest is kept."""
