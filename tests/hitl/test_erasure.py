@@ -91,7 +91,7 @@ def test_a_decision_that_pretends_to_be_erased_is_found(ended, make_order, ben):
     erasure.erase(ended.thread_id, by="dpo", reason="x")
     done = Erasure.objects.get()
     with transaction.atomic():
-        Decision.objects.filter(pk=kept.pk).update(pause=None, feedback="", erasure=done)
+        Decision.objects.filter(pk=kept.pk).update(pause=None, feedback="", by_name="", erasure=done)
         assert "ledger_rewritten" in broken()
         transaction.set_rollback(True)
     Erasure.objects.update(decisions=[*done.decisions, kept.digest])
@@ -101,7 +101,7 @@ def test_a_decision_that_pretends_to_be_erased_is_found(ended, make_order, ben):
 @pytest.mark.usefixtures("unguarded")
 def test_a_decision_without_a_pause_needs_its_erasure(ended):
     with pytest.raises(IntegrityError, match=r"decision_says_nothing_if_erased|CHECK"), transaction.atomic():
-        Decision.objects.update(pause=None, feedback="")
+        Decision.objects.update(pause=None, feedback="", by_name="")
 
 
 def test_what_came_with_an_answer_goes_with_its_words(templates, order_that, ben):
