@@ -56,7 +56,8 @@ def test_what_comes_out_goes_in_and_comes_out_again(told, zoe):
 def test_votes_evidence_and_what_was_taken_back_come_along(make_order, ana, ben, zoe, team):
     """P11: who voted, what was shown, until when it could be taken back, and that it was; the second time too."""
     order = drive(make_order(team=team))
-    Pause.objects.update(review={"quorum": 2, "undo": 60}, outside={"to": ["a@supplier.example"], "ways": ["approve"]})
+    rules = {"quorum": 2, "undo": 60, "external": ["a@supplier.example"]}
+    Pause.objects.update(review=rules, outside={"to": ["a@supplier.example"], "ways": ["approve"]})
     pause = pause_of(order)
     services.decide(pause.pk, action="approve", by=Outsider("a@supplier.example"), via=Via.LINK, feedback="fine")
     decision = services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
