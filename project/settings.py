@@ -87,6 +87,9 @@ WAYSTATION_CREDENTIALS_FROM_ENV = env.items("WAYSTATION_CREDENTIALS_FROM_ENV")
 WAYSTATION_MODEL = env.model("WAYSTATION_MODEL", "WAYSTATION_MODEL_URL", "WAYSTATION_MODEL_CREDENTIAL")
 """The model of agents whose template names none, e.g. `openai:gpt-5-mini` at WAYSTATION_MODEL_URL (any endpoint that speaks OpenAI's
 protocol), with the key that WAYSTATION_MODEL_CREDENTIAL names. Without them: a scripted one, offline, which says so."""
+WAYSTATION_MODEL_ALLOW = [entry.lower() for entry in env.items("WAYSTATION_MODEL_ALLOW")]
+"""Hosts (`llm.internal`), addresses and networks inside where agents' endpoints may be that step templates name, also without TLS.
+WAYSTATION_MODEL_URL is the operators' own, and needs no line here."""
 WAYSTATION_MODEL_PRICES = env.prices("WAYSTATION_MODEL_PRICES")
 """Of models that genai-prices does not know, or at a price of your own."""
 WAYSTATION_MODEL_SILENCE = env.number("WAYSTATION_MODEL_SILENCE", 60, low=1)

@@ -151,6 +151,13 @@ def check(url: str, *, allow: Sequence[str], resolver: Resolver = look_up, setti
     return target, address
 
 
+def check_literal(url: str, *, allow: Sequence[str], setting: str = "") -> None:
+    """Refuse a URL whose host is written as an address that is not reached; a name is looked up when it is used. Raises AddressRefused."""
+    target = parse(url)
+    if _is_address(target.host):
+        reachable(target.host, target.port, allow=allow, resolver=lambda host, port: [host], setting=setting)
+
+
 def exchange(
     method: str, target: Target, address: str, headers: Mapping[str, str], *, body: bytes | None = None, seconds: float, limit: int
 ) -> Answer:

@@ -19,5 +19,6 @@ class RunsConfig(AppConfig):
                 prices=settings.WAYSTATION_MODEL_PRICES,
                 silence=settings.WAYSTATION_MODEL_SILENCE,
                 history=settings.WAYSTATION_MODEL_HISTORY,
+                allow=settings.WAYSTATION_MODEL_ALLOW,
             )
         )

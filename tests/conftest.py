@@ -8,6 +8,7 @@ import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from checkpoints import redaction, store
 from checkpoints.models import Checkpoint, Event, Thread
 from hitl.models import ApiToken
 from runs import services as runs
+from runs.agents import model
 from runs.engine.advance import advance
 from runs.models import Pause, WorkOrder
 from tests import (
@@ -104,6 +106,12 @@ def many_strangers() -> None:
     """All tests come from one address; what limits it has tests of its own."""
     for name in ("ANONYMOUS_RATE", "LOGIN_ADDRESS_FAILURES"):
         setattr(django_settings, f"WAYSTATION_{name}", 1_000_000)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def endpoints_here() -> None:
+    """Endpoints of tests are on this machine; that others are not reached has tests of its own."""
+    model.configure(replace(model.server(), allow=("127.0.0.1",)))
 
 
 @pytest.fixture(autouse=True, scope="session")

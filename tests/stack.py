@@ -57,6 +57,7 @@ class Stack:
             "WAYSTATION_SWEEP_SECONDS": "1",
             "WAYSTATION_PATIENCE_SECONDS": "2",
             "PYTHONUNBUFFERED": "1",
+            "WAYSTATION_MODEL_ALLOW": "127.0.0.1",
             **environment,
         }
 

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from runs import addresses
 from runs.agents import scripted
 from runs.agents.config import HISTORY, SCRIPTED
 from runs.workflows import extras
-from runs.workflows.base import StepFailed
+from runs.workflows.base import ConfigInvalid, StepFailed
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as wire
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 ANTHROPIC, THINKING = "anthropic", "thinking"
 ADDRESSES = {"openai": "https://api.openai.com/v1", ANTHROPIC: "https://api.anthropic.com"}
 """Provider → its own endpoint. Always named: else its library takes one from the environment."""
+ALLOWED_BY = "WAYSTATION_MODEL_ALLOW"
 HIDDEN = "[redacted]"
 """What stands where a value is not kept, since it is a secret or named like one."""
 POLL = 0.1
@@ -81,6 +83,8 @@ class Server:
     """Seconds that an endpoint may be silent in the middle of an answer."""
     history: int = HISTORY
     """About how many tokens of a conversation are given to a model whose template does not say."""
+    allow: Sequence[str] = ()
+    """Hosts, addresses and networks inside that endpoints named by templates may be at (`runs.addresses`)."""
 
 
 _server = Server()
@@ -92,12 +96,26 @@ def configure(server: Server) -> None:
     _server = server
 
 
+def server() -> Server:
+    """What operators settled."""
+    return _server
+
+
 def default() -> Endpoint:
     return _server.default
 
 
 def history() -> int:
     return _server.history
+
+
+def check_address(base_url: str) -> None:
+    """Refuse an endpoint at an address inside, where that is plain without looking its name up. Raises ConfigInvalid."""
+    try:
+        if base_url and base_url != _server.default.base_url:
+            addresses.check_literal(base_url, allow=_server.allow, setting=ALLOWED_BY)
+    except addresses.AddressRefused as error:
+        raise ConfigInvalid({"base_url": [str(error)]}) from error
 
 
 def endpoint_of(model: str, base_url: str, credential: str) -> Endpoint:
@@ -310,8 +328,38 @@ async def _model(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
 
     name = endpoint.model.partition(":")[2]
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=_server.silence)
-    async with httpx2.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False, verify=_trusted()) as client:
+    transport = None if endpoint == _server.default else _pinned(*await asyncio.to_thread(_place_of, endpoint))
+    async with httpx2.AsyncClient(
+        timeout=timeout, follow_redirects=False, trust_env=False, verify=_trusted(), transport=transport
+    ) as client:
         yield _anthropic(endpoint, name, key, client) if endpoint.provider == ANTHROPIC else _openai(endpoint, name, key, client)
+
+
+def _place_of(endpoint: Endpoint) -> tuple[str, str]:
+    """The host of an endpoint that a template names, and the address to connect to, looked up once. Raises StepFailed."""
+    who = f"The model {endpoint.model}"
+    try:
+        target, address = addresses.check(endpoint.address, allow=_server.allow, setting=ALLOWED_BY)
+    except addresses.AddressRefused as error:
+        raise StepFailed(f"{who} was not asked at {endpoint.address}. {error}", code="model_address") from error
+    except addresses.CannotReach as error:
+        raise StepFailed(f"{who} could not be reached. {error}", code="model_unreachable") from error
+    return target.host, address
+
+
+def _pinned(host: str, address: str) -> Any:
+    """A transport that connects to the address that was checked, and to nothing else: a name that answers otherwise changes nothing."""
+    import httpx2
+
+    class Pinned(httpx2.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            if request.url.host.lower() != host:
+                raise httpx2.ConnectError("a request to another host than the endpoint's is not made", request=request)
+            request.extensions = {**request.extensions, "sni_hostname": host}  # TLS still asks for the name
+            request.url = request.url.copy_with(host=address)
+            return await super().handle_async_request(request)
+
+    return Pinned(verify=_trusted())
 
 
 @cache

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from runs.agents import config, memory, templating
+from collections.abc import Mapping
+from typing import Any
+
+from runs.agents import config, memory, model, templating
 from runs.agents.loop import Loop
 from runs.workflows.base import ConfigInvalid, Context, Outcome, State, StepFailed, step
 
 
-@step("agent", check=config.check, asks=True)
+def check(given: Mapping[str, Any]) -> None:
+    """What is asked of a step template's configuration when it is saved. Raises ConfigInvalid."""
+    config.check(given)
+    model.check_address(given.get("base_url", ""))
+
+
+@step("agent", check=check, asks=True)
 def agent(state: State, context: Context) -> Outcome:
     """One loop. It goes to itself until the model has answered; then `state["output"]` holds the answer.
 

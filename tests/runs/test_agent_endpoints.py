@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 import pytest
 from django.db import connection
@@ -12,7 +13,7 @@ from django.utils import timezone
 from checkpoints.models import Checkpoint, Event
 from hitl import threads as doors
 from hitl.models import Via
-from runs import threads
+from runs import addresses, definitions, threads
 from runs.agents import chat, model
 from runs.models import Run
 from runs.threads import Turn
@@ -217,3 +218,49 @@ def test_tokens_and_cost_are_told_per_loop_run_and_thread_with_what_is_left(endp
     assert told[-1]["thread"]["cost"] == pytest.approx(0.00048)
     assert told[-1]["limit"] == {"total_tokens": 1000, "cost": 1}
     assert told[-1]["left"]["total_tokens"] == 780
+
+
+# -- where an endpoint may be ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["http://127.0.0.1:9/v1", "https://169.254.169.254/v1", "https://[::1]/v1", "https://10.1.2.3/v1"])
+def test_an_endpoint_inside_is_refused_when_the_step_template_is_saved(db, server, place):
+    """SSRF: whoever edits step templates had a worker send requests, and read the answers, anywhere inside."""
+    server(allow=())
+    with pytest.raises(definitions.TemplateInvalid) as refused:
+        agents.load(place)
+    assert "WAYSTATION_MODEL_ALLOW" in str(refused.value)
+
+
+def test_an_endpoint_whose_name_leads_inside_is_not_asked(endpoint, thread, ana, server, monkeypatch):
+    """SSRF by a name: it is looked up once, when the model is asked, and what was found is checked."""
+    server(allow=())
+    run = agents.say(thread, "Go", by=ana)
+    assert (run.status, run.failure_code) == ("failed", "model_address")
+    assert "is inside a network" in run.error
+    assert not endpoint.requests
+
+
+def test_a_request_goes_to_the_address_that_was_checked_however_the_name_answers_next(endpoint, thread, ana, server, monkeypatch):
+    """DNS rebinding: the name that was public at the check leads inside at the connection."""
+    asked: list[str] = []
+
+    def rebinding(url, **_):
+        asked.append(url)
+        return addresses.parse(url), "127.0.0.1"
+
+    port = urlsplit(endpoint.url).port
+    agents.load(f"http://models.invalid:{port}/v1")
+    monkeypatch.setattr(addresses, "check", rebinding)
+    endpoint.script = in_order(FINE)
+    run = agents.say(thread, "Go", by=ana)
+    assert run.status == "completed", run.error  # models.invalid has no address at all: only the checked one can have been used
+    assert len(asked) == len(endpoint.requests) == 1
+
+
+def test_the_operators_own_endpoint_may_be_inside(endpoint, thread, ana, server):
+    """WAYSTATION_MODEL_URL needs no line in WAYSTATION_MODEL_ALLOW."""
+    server(allow=(), default=model.Endpoint(model="openai:test", base_url=endpoint.url))
+    agents.load("", model="")
+    endpoint.script = in_order(FINE)
+    assert agents.say(thread, "Go", by=ana).status == "completed"
