@@ -20,7 +20,7 @@ from hitl import outside, policy, services, sight, stepping
 from hitl.api_policy import ReviewOut, VotedOut, review_of, voted
 from hitl.api_threads import RunOut
 from hitl.models import Decision, Via, Vote
-from runs import asking_again, due
+from runs import asking_again, due, scopes
 from runs import services as runs
 from runs.api import NewestFirst, WorkOrderOut, user_of
 from runs.models import Pause, WorkOrder
@@ -246,6 +246,8 @@ class Success(serializers.Serializer[Any]):
 
 
 class WorkOrderDetail(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(operation_id="get_work_order", responses=WorkOrderOut, summary="Read a work order")
     def get(self, request: Request, order_id: UUID) -> Response:
         return Response(WorkOrderOut(services.look_at_order(order_id, by=user_of(request))).data)
@@ -253,6 +255,8 @@ class WorkOrderDetail(APIView):
 
 class PauseState(APIView):
     """The open question of a work order, or `null`. Answers 304 while nothing happened on the order's thread."""
+
+    may_read = scopes.EITHER
 
     @extend_schema(
         operation_id="get_pause_state",
@@ -276,6 +280,8 @@ class PauseState(APIView):
 
 class Resume(APIView):
     """Answer the work order's open question."""
+
+    may_act = scopes.ANSWERS
 
     @extend_schema(
         operation_id="resume_work_order",
@@ -311,6 +317,8 @@ class CancelIn(serializers.Serializer[Any]):
 
 
 class Cancel(APIView):
+    may_act = scopes.ASKS
+
     @extend_schema(operation_id="cancel_work_order", request=CancelIn, responses={200: Success}, summary="End a work order")
     def post(self, request: Request, order_id: UUID) -> Response:
         data = CancelIn(data=request.data)
@@ -320,6 +328,8 @@ class Cancel(APIView):
 
 
 class Suspend(APIView):
+    may_act = scopes.ASKS
+
     @extend_schema(operation_id="suspend_work_order", request=None, responses={200: Success}, summary="Stop at the next step boundary")
     def post(self, request: Request, order_id: UUID) -> Response:
         order = services.find_order(order_id, by=user_of(request))
@@ -394,6 +404,8 @@ class Again(APIView):
 
 
 class Pauses(APIView):
+    may_read = scopes.EITHER
+
     @extend_schema(
         operation_id="list_pauses",
         responses=PauseOut(many=True),
@@ -406,6 +418,7 @@ class Pauses(APIView):
     def get(self, request: Request) -> Response:
         only_open = request.query_params.get("open") in {"1", "true"}
         mine = policy.waiting_for(request.user) if only_open else Pause.objects.visible_to(request.user)
+        mine = scopes.own(mine, run__thread__owner=request.user)
         if kind := request.query_params.get("kind"):
             if kind not in PauseKind.values:
                 raise serializers.ValidationError({"kind": [f"One of {', '.join(PauseKind.values)}."]})
@@ -425,6 +438,8 @@ class Pauses(APIView):
 
 
 class PauseDetail(APIView):
+    may_read = scopes.EITHER
+
     @extend_schema(operation_id="get_pause", responses=PauseOut, summary="Read a question")
     def get(self, request: Request, pause_id: UUID) -> Response:
         pause = sight.pause(Pause.objects.shown(), pause_id, by=user_of(request))
@@ -434,6 +449,8 @@ class PauseDetail(APIView):
 
 
 class Decisions(APIView):
+    may_act = scopes.ANSWERS
+
     @extend_schema(
         operation_id="decide",
         request=DecisionIn,

@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 from checkpoints import ids, store
 from checkpoints.models import Blob, Thread
 from hitl.api_threads import thread_of
+from runs import scopes
 from runs.api import NewestFirst, user_of
 from runs.models import Artifact, Run, WorkOrder
 
@@ -58,6 +59,8 @@ class ArtifactWhole(ArtifactOut):
 
 
 class WorkOrderArtifacts(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(operation_id="list_artifacts", responses=ArtifactOut(many=True), summary="What the steps of an order kept, newest first")
     def get(self, request: Request, order_id: UUID) -> Response:
         order = WorkOrder.objects.visible_to(user_of(request)).filter(pk=order_id).first()
@@ -70,6 +73,8 @@ class WorkOrderArtifacts(APIView):
 
 
 class ThreadArtifacts(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(
         operation_id="list_thread_artifacts",
         responses=ArtifactOut(many=True),
@@ -85,6 +90,8 @@ class ThreadArtifacts(APIView):
 
 
 class ArtifactDetail(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(
         operation_id="get_artifact",
         responses=ArtifactWhole,

@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from checkpoints import ids
 from hitl import bulk
 from hitl.models import Via
+from runs import scopes
 from runs.api import user_of
 from runs.models import Pause
 
@@ -56,6 +57,8 @@ class BulkOut(serializers.Serializer[Any]):
 
 
 class Bulk(APIView):
+    may_act = scopes.ANSWERS
+
     @extend_schema(
         operation_id="decide_several",
         request=BulkIn,

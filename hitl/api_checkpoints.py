@@ -19,6 +19,7 @@ from checkpoints.log import envelope
 from checkpoints.models import Checkpoint
 from hitl import services
 from hitl.api_threads import EventOut, IdField, thread_of
+from runs import scopes
 from runs.api import user_of
 
 
@@ -181,6 +182,8 @@ class CheckpointEvents(APIView):
 
 
 class ThreadBranches(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(
         operation_id="list_thread_branches",
         responses=TreeOut,

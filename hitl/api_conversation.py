@@ -16,7 +16,7 @@ from checkpoints import store
 from checkpoints.models import Checkpoint
 from hitl import threads
 from hitl.api_threads import QueuedOut, number, thread_of
-from runs import conversation
+from runs import conversation, scopes
 from runs.api import user_of
 from runs.conversation import Message
 from runs.models import QueuedTurn
@@ -54,6 +54,8 @@ class MessageOut(serializers.Serializer[Any]):
 
 
 class ThreadMessages(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(
         operation_id="list_thread_messages",
         responses=MessageOut(many=True),
@@ -86,6 +88,8 @@ def _place_behind(messages: list[Message], message_id: str) -> int:
 
 
 class ThreadQueue(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(
         operation_id="list_queued_messages", responses=QueuedOut(many=True), summary="The messages that wait for their turn, in order"
     )

@@ -17,6 +17,7 @@ from checkpoints import log
 from checkpoints.models import Event, Thread
 from hitl import services, sight
 from hitl.api_threads import MAX_EVENTS, EventOut, number
+from runs import scopes
 from runs.api import user_of
 from runs.models import Run
 
@@ -28,6 +29,8 @@ PARAMETERS = [
 
 
 class ThreadEvents(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(
         operation_id="list_thread_events",
         responses={200: EventOut(many=True), 304: None},
@@ -42,6 +45,8 @@ class ThreadEvents(APIView):
 
 
 class RunEvents(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(
         operation_id="list_run_events",
         responses={200: EventOut(many=True), 304: None},

@@ -21,6 +21,7 @@ from checkpoints import ids
 from hitl import exporting, receipts, services, undoing
 from hitl.models import Via
 from hitl.receipts import Receipt
+from runs import scopes
 from runs.api import user_of
 from runs.models import Pause
 
@@ -112,12 +113,16 @@ class ReceiptOut(serializers.Serializer[Receipt]):
 
 
 class DecisionDetail(APIView):
+    may_read = scopes.EITHER
+
     @extend_schema(operation_id="get_decision", responses=ReceiptOut, summary="Read a decision's receipt")
     def get(self, request: Request, decision_id: UUID) -> Response:
         return Response(ReceiptOut(receipts.receipt(decision_id, by=user_of(request))).data)
 
 
 class DecisionUndo(APIView):
+    may_act = scopes.ANSWERS
+
     @extend_schema(
         operation_id="undo_decision",
         request=None,

@@ -16,6 +16,7 @@ from rest_framework.views import APIView
 from hitl import claims, policy
 from hitl.models import Vote
 from hitl.policy import Seat, Standing
+from runs import scopes
 from runs.api import user_of
 from runs.models import Pause
 from runs.states import PauseStatus
@@ -116,6 +117,8 @@ class ClaimIn(serializers.Serializer[Any]):
 
 
 class Claim(APIView):
+    may_act = scopes.ANSWERS
+
     @extend_schema(
         operation_id="claim_pause",
         request=ClaimIn,
@@ -131,6 +134,8 @@ class Claim(APIView):
 
 
 class Release(APIView):
+    may_act = scopes.ANSWERS
+
     @extend_schema(operation_id="release_pause", request=None, responses={200: ReviewOut}, summary="Let others answer again")
     def post(self, request: Request, pause_id: UUID) -> Response:
         return Response(review_of(claims.release(pause_id, by=user_of(request)), user_of(request)))

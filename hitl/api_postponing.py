@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 
 from hitl import postponing
 from hitl.api import PauseOut
+from runs import scopes
 from runs.api import user_of
 from runs.models import Pause
 
@@ -23,6 +24,8 @@ class ExtendIn(serializers.Serializer[Any]):
 
 
 class PauseExtend(APIView):
+    may_act = scopes.ANSWERS
+
     @extend_schema(
         operation_id="extend_deadline",
         request=ExtendIn,
@@ -45,6 +48,8 @@ class SnoozeIn(serializers.Serializer[Any]):
 
 
 class PauseSnooze(APIView):
+    may_act = scopes.ANSWERS
+
     @extend_schema(
         operation_id="snooze_pause",
         request=SnoozeIn,

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from hitl import presence
+from runs import scopes
 from runs.api import user_of
 
 
@@ -31,6 +32,9 @@ class PresenceOut(serializers.Serializer[Any]):
 
 class PausePresence(APIView):
     """Nobody is kept from answering by it; `claim` does that."""
+
+    may_read = scopes.ANSWERS
+    may_act = scopes.ANSWERS
 
     @extend_schema(operation_id="get_presence", responses=PresenceOut, summary="Who is at a question")
     def get(self, request: Request, pause_id: UUID) -> Response:

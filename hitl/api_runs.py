@@ -16,6 +16,7 @@ from checkpoints.models import Checkpoint, Thread
 from hitl import threads
 from hitl.api_threads import PENDING_INPUT, CheckpointOut, IdField, InputIn, RunOut, SaidOut, runs_shown
 from hitl.models import Via
+from runs import scopes
 from runs.api import NewestFirst, user_of
 from runs.models import Pause
 from runs.states import RunStatus
@@ -27,6 +28,8 @@ class ResumeIn(serializers.Serializer[Any]):
 
 
 class Runs(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(
         operation_id="list_runs",
         responses=RunOut(many=True),
@@ -37,7 +40,7 @@ class Runs(APIView):
         summary="List runs, newest first",
     )
     def get(self, request: Request) -> Response:
-        found: Any = runs_shown().filter(thread__in=Thread.objects.visible_to(request.user))
+        found: Any = scopes.own(runs_shown().filter(thread__in=Thread.objects.visible_to(request.user)), thread__owner=request.user)
         status = request.query_params.get("status", "")
         if status == PENDING_INPUT:
             found = found.filter(Exists(Pause.objects.open().filter(run=OuterRef("pk"))))
@@ -52,12 +55,16 @@ class Runs(APIView):
 
 
 class RunDetail(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(operation_id="get_run", responses=RunOut, summary="Read a run")
     def get(self, request: Request, run_id: UUID) -> Response:
         return Response(RunOut(threads.find_run(run_id, by=user_of(request))).data)
 
 
 class RunCheckpoints(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(operation_id="list_run_checkpoints", responses=CheckpointOut(many=True), summary="A run's checkpoints, newest first")
     def get(self, request: Request, run_id: UUID) -> Response:
         run = threads.find_run(run_id, by=user_of(request))
@@ -67,6 +74,8 @@ class RunCheckpoints(APIView):
 
 
 class RunInput(APIView):
+    may_act = scopes.ANSWERS
+
     @extend_schema(
         operation_id="give_run_input",
         request=InputIn,
@@ -82,6 +91,8 @@ class RunInput(APIView):
 
 
 class RunResume(APIView):
+    may_act = scopes.EITHER
+
     @extend_schema(
         operation_id="resume_run",
         request=ResumeIn,
@@ -97,6 +108,8 @@ class RunResume(APIView):
 
 
 class RunCancel(APIView):
+    may_act = scopes.ASKS
+
     @extend_schema(operation_id="cancel_run", request=None, responses={200: RunOut}, summary="End a run and its child runs")
     def post(self, request: Request, run_id: UUID) -> Response:
         threads.cancel(run_id, by=user_of(request), via=Via.REST)
@@ -104,6 +117,8 @@ class RunCancel(APIView):
 
 
 class RunSuspend(APIView):
+    may_act = scopes.ASKS
+
     @extend_schema(operation_id="suspend_run", request=None, responses={200: RunOut}, summary="Stop a run at its next step boundary")
     def post(self, request: Request, run_id: UUID) -> Response:
         threads.suspend(run_id, by=user_of(request))

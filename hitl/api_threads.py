@@ -18,6 +18,7 @@ from checkpoints.models import Checkpoint, Thread, WhenBusy
 from hitl import services, threads
 from hitl.models import Via
 from hitl.threads import Said
+from runs import scopes
 from runs import threads as turns
 from runs.api import NewestFirst, user_of
 from runs.imported import is_imported
@@ -328,10 +329,17 @@ def thread_of(thread_id: UUID, request: Request) -> Thread:
 
 
 class Threads(APIView):
+    may_read = scopes.ASKS
+    may_act = scopes.ASKS
+
     @extend_schema(operation_id="list_threads", responses=ThreadOut(many=True), summary="List threads, newest first")
     def get(self, request: Request) -> Response:
         pages = NewestFirst()
-        mine = Thread.objects.visible_to(request.user).select_related("owner", "team", "head", "work_order").defer("head__body")
+        mine = (
+            scopes.own(Thread.objects.visible_to(request.user), owner=request.user)
+            .select_related("owner", "team", "head", "work_order")
+            .defer("head__body")
+        )
         return pages.get_paginated_response(ThreadOut(pages.paginate_queryset(mine, request, view=self), many=True).data)
 
     @extend_schema(operation_id="create_thread", request=ThreadIn, responses={201: ThreadOut}, summary="Open a thread")
@@ -343,6 +351,8 @@ class Threads(APIView):
 
 
 class ThreadDetail(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(operation_id="get_thread", responses=ThreadOut, summary="Read a thread")
     def get(self, request: Request, thread_id: UUID) -> Response:
         return Response(ThreadOut(thread_of(thread_id, request)).data)
@@ -362,6 +372,8 @@ class ThreadDetail(APIView):
 
 
 class ThreadState(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(operation_id="get_thread_state", responses=StateOut, summary="The state at a thread's latest checkpoint")
     def get(self, request: Request, thread_id: UUID) -> Response:
         head_id = thread_of(thread_id, request).head_id
@@ -372,6 +384,8 @@ class ThreadState(APIView):
 
 
 class ThreadHistory(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(
         operation_id="get_thread_history",
         responses=CheckpointOut(many=True),
@@ -409,6 +423,9 @@ def number(request: Request, name: str, default: int, *, high: int) -> int:
 
 class ThreadRuns(APIView):
     """A thread's runs, and the one way to give it something new."""
+
+    may_read = scopes.ASKS
+    may_act = scopes.EITHER
 
     @extend_schema(operation_id="list_thread_runs", responses=RunOut(many=True), summary="A thread's runs, newest first")
     def get(self, request: Request, thread_id: UUID) -> Response:
@@ -457,6 +474,8 @@ def flag(request: Request, name: str, default: bool) -> bool:
 
 
 class CheckpointDetail(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(operation_id="get_checkpoint", responses=CheckpointWhole, summary="Read a checkpoint with its state")
     def get(self, request: Request, checkpoint_id: UUID) -> Response:
         return Response(CheckpointWhole(services.find_checkpoint(checkpoint_id, by=user_of(request))).data)

@@ -11,12 +11,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from hitl import resuming, waitgate, waits
+from hitl import resuming, services, waitgate, waits
 from hitl.inbound import BySource
 from hitl.models import Via
 from hitl.resume_events import ResumeEvent
 from hitl.resuming import Ingested
 from hitl.waits import Asked
+from runs import scopes
 from runs.api import user_of
 
 REASON = 64
@@ -166,6 +167,7 @@ def event_in(request: Request, run_id: str = "") -> ResumeEvent:
 
 
 class WorkflowWait(APIView):
+    may_act = scopes.ASKS
     body_limit = "EVENT_BYTES"
 
     @extend_schema(
@@ -184,14 +186,20 @@ class WorkflowWait(APIView):
 
 
 class Workflow(APIView):
+    may_read = scopes.ASKS
+
     @extend_schema(operation_id="get_workflow", responses=WorkflowOut, summary="Where a run is", parameters=[
         OpenApiParameter("run_id", str, OpenApiParameter.PATH, description="Your engine's id of the run, or run_… of one here.")
     ])  # fmt: skip
     def get(self, request: Request, run_id: str) -> Response:
-        return Response(waitgate.document(waitgate.look(run_id, by=user_of(request))))
+        found = waitgate.look(run_id, by=user_of(request))
+        if scopes.asks() and found.run.thread.owner_id != user_of(request).pk:
+            raise services.NotFound("There is no such run.")
+        return Response(waitgate.document(found))
 
 
 class WorkflowResume(APIView):
+    may_act = scopes.ANSWERS
     body_limit = "EVENT_BYTES"
 
     @extend_schema(
@@ -207,6 +215,7 @@ class WorkflowResume(APIView):
 
 
 class WorkflowContinue(APIView):
+    may_act = scopes.ANSWERS
     body_limit = "EVENT_BYTES"
 
     @extend_schema(
@@ -241,6 +250,7 @@ class TraceOut(serializers.Serializer[Any]):
 
 
 class TraceResume(APIView):
+    may_act = scopes.ANSWERS
     body_limit = "EVENT_BYTES"
 
     @extend_schema(

@@ -23,12 +23,14 @@ from django.contrib.auth.models import User
 
 from checkpoints import ids
 from hitl import connections, following
-from hitl.authentication import SUBPROTOCOL, Caller, caller_of
+from hitl.authentication import SUBPROTOCOL, Caller, caller_of, unknown
 from hitl.backpressure import Gone
 from hitl.following import Subject
 from hitl.hub import cursor, hub, in_database_thread
 from hitl.saying import Place, ProblemOf, answer
+from runs import scopes
 from runs.models import Pause
+from runs.scopes import Scope
 
 logger = logging.getLogger(__name__)
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
@@ -52,9 +54,9 @@ THROTTLED = {
 class Refused(Exception):
     """The connection is not served; `code` is the close code."""
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code: int, reason: str = "") -> None:
         super().__init__(code)
-        self.code = code
+        self.code, self.reason = code, reason or None
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
@@ -98,7 +100,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 raise Refused(4429)
             self.person = person
         except Refused as refusal:
-            await self.close(code=refusal.code)
+            await self.close(code=refusal.code, reason=refusal.reason)
             return
         self._begin(self.pump())
         self._every(PING_EVERY, self._ping)
@@ -113,7 +115,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
     def _caller(self) -> Caller:
         caller = caller_of(self.scope)
         if caller is None:
-            raise Refused(4401)
+            raise Refused(4401, str(unknown(self.scope).get_codes()))  # token_expired, or not_authenticated
         return caller
 
     def enter(self, caller: Caller) -> None:
@@ -151,7 +153,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         try:
             await work
         except Refused as refusal:
-            await self.close(code=refusal.code)
+            await self.close(code=refusal.code, reason=refusal.reason)
         except Gone:
             pass  # `disconnect` comes
         except Exception:  # a task of its own: nobody else would notice
@@ -190,18 +192,20 @@ class SubjectConsumer(LiveConsumer):
         raise NotImplementedError
 
     def enter(self, caller: Caller) -> None:
+        if caller.scope == Scope.ANSWER:  # all that a thread holds is more than its questions
+            raise Refused(4403, scopes.ScopeMissing.code)
         try:
             self.seq = cursor(parse_qs(self.scope["query_string"].decode("latin-1")).get("after", ["0"])[0])
         except ValueError as error:
             raise Refused(4400) from error
         found = self.find(caller.user)
-        if found is None:
+        if found is None or not caller.may_follow(found.thread_id):
             raise Refused(4404)
         self.subject = found
         self.place = Place(found.thread_id, found.run_id)
 
     def may_stay(self, caller: Caller) -> bool:
-        return self.subject.is_visible(caller.user)
+        return self.subject.is_visible(caller.user) and caller.may_follow(self.subject.thread_id)
 
     async def pump(self) -> None:
         send: Any = self.base_send  # `self.send` is two calls more for each event
@@ -231,6 +235,8 @@ class InboxConsumer(LiveConsumer):
     user_id: int
 
     def enter(self, caller: Caller) -> None:
+        if caller.scope == Scope.ASK:  # what waits for its person is not its own
+            raise Refused(4403, scopes.ScopeMissing.code)
         self.user_id = caller.user.pk
 
     async def pump(self) -> None:

@@ -31,7 +31,7 @@ from hitl.models import EarlyAnswer, Via
 from hitl.policy import Refused
 from hitl.resume_events import EarlyVerdict, ResumeEvent, fits
 from hitl.services import AlreadyAnswered, AnswerInvalid, NotFound, RevisionMismatch
-from runs import keyed
+from runs import keyed, scopes
 from runs.models import Pause, Run
 from runs.states import LIVE
 from runs.workflows.schemas import MAX_ANSWER
@@ -175,7 +175,8 @@ def give(early: EarlyAnswer, pause: Pause) -> None:
     status, words = Status.TAKEN, ""
     try:
         early_at = early.received_at if early.received_at < pause.opened_at else None
-        resume_events.answer(pause, event, by=user, via=Via(early.via), early_at=early_at)
+        with scopes.acting(None):  # whatever request or task it is that opened the question: it is not who answers
+            resume_events.answer(pause, event, by=user, via=Via(early.via), early_at=early_at)
     except AlreadyAnswered as late:
         mine = late.decision is not None and resume_events.same(late.decision, pause, event, user)
         status, words = (Status.TAKEN, "") if mine else (Status.REFUSED, str(late))

@@ -25,6 +25,7 @@ from hitl.inbound_models import OuterRun as OuterRun
 from hitl.inbound_models import Wait as Wait
 from hitl.presence_models import Presence as Presence
 from runs.models import Pause
+from runs.scopes import Scope as TokenScope
 from runs.workflows.gate import ANSWER
 
 
@@ -413,9 +414,7 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 class ApiToken(models.Model):
     """A key for a program that acts as a person. Only its digest is kept."""
 
-    class Scope(models.TextChoices):
-        READ = "read", "Read"
-        WRITE = "write", "Read, start and answer"
+    Scope = TokenScope
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="api_tokens")
@@ -428,6 +427,9 @@ class ApiToken(models.Model):
     last_used_at = models.DateTimeField(null=True, editable=False)
 
     objects = ApiTokenQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [models.CheckConstraint(condition=Q(scope__in=TokenScope.values), name="token_scope_known")]
 
     def __str__(self) -> str:
         return self.name

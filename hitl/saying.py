@@ -18,8 +18,9 @@ from hitl.api import DecisionIn, DecisionOut
 from hitl.api_policy import voted
 from hitl.api_presence import PresenceIn
 from hitl.api_threads import IdField, InputIn, SaidOut
-from hitl.authentication import Caller, WithinScope, caller_of
+from hitl.authentication import Caller, caller_of, unknown
 from hitl.models import Via, Vote
+from runs import scopes
 from runs.threads import Turn
 
 logger = logging.getLogger(__name__)
@@ -89,17 +90,20 @@ def _parse(text: str | None) -> dict[str, Any]:
 def _heard(given: dict[str, Any], *, scope: Any, place: Place) -> Any:
     caller = caller_of(scope)  # looked up for each message: a token may be revoked, a person locked out meanwhile
     if caller is None:
-        raise exceptions.NotAuthenticated
+        raise unknown(scope)
     kind = given.get("type")
     if kind == "ping":
         return None
     if not isinstance(kind, str) or kind not in {"decision", "input", "presence"}:
         raise serializers.ValidationError({"type": ["One of decision, input, presence, ping."]})
-    if not caller.may_write:
-        raise exceptions.PermissionDenied(WithinScope.message, code=WithinScope.code)
-    if kind == "presence":
-        return _present(given, caller)
-    return _decide(given, caller) if kind == "decision" else _input(given, caller, place)
+    # a message on a thread answers or begins, so the service looks which
+    refused = scopes.refusal(caller.scope, scopes.EITHER if kind == "input" and place.run_id is None else scopes.ANSWERS)
+    if refused is not None:
+        raise refused
+    with scopes.acting(caller.scope):
+        if kind == "presence":
+            return _present(given, caller)
+        return _decide(given, caller) if kind == "decision" else _input(given, caller, place)
 
 
 def _decide(given: dict[str, Any], caller: Caller) -> Any:

@@ -23,7 +23,7 @@ from hitl.models import Decision, Via, Vote
 from hitl.outbound import planning
 from hitl.outsiders import Outsider
 from hitl.policy import Actor, Standing
-from runs import due, keyed, waits
+from runs import due, keyed, scopes, waits
 from runs import services as runs
 from runs.engine.facts import asked
 from runs.forks import check_brought
@@ -190,6 +190,8 @@ def _standing_outside(pause_id: uuid.UUID, by: Outsider) -> outside.Standing:
 
 def _decide(answer: voting.Answer, standing: Standing | outside.Standing) -> Decision | Vote:
     """`decide` on a pause that was looked up for whoever answers, `answerable`."""
+    if answer.action != CANCEL:  # to end work that waits is no answer; who may do that, `end_run`'s doors say
+        scopes.check_answer()
     standing = _in_time(standing)
     pause = standing.pause
     if answer.revision is not None and answer.revision != pause.revision:

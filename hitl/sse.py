@@ -20,10 +20,12 @@ from django.contrib.auth.models import User
 from checkpoints import ids, trouble
 from checkpoints.models import Thread
 from hitl import clients, connections, following, throttles
-from hitl.authentication import caller_of
+from hitl.authentication import caller_of, unknown
 from hitl.backpressure import Gone
 from hitl.following import Filter, FilterInvalid, Page, Subject
 from hitl.hub import cursor, in_database_thread
+from runs import scopes
+from runs.scopes import Scope
 
 HEARTBEAT = 15.0
 RECHECK_EVERY = 30.0
@@ -96,9 +98,13 @@ def _open(scope: dict[str, Any], find: Find) -> tuple[int, Subject, int, bool]:
     if caller is None and throttles.is_too_many(clients.address_in(scope)):
         raise Refused(429, "throttled", throttles.WORDS)
     if caller is None:
-        raise Refused(401, "not_authenticated", "Log in, or send Authorization: Bearer with a token.")
+        why = unknown(scope)
+        raise Refused(401, str(why.get_codes()), str(why.detail))
+    refused = scopes.refusal(caller.scope, (Scope.READ, Scope.ASK))  # all that a thread holds is more than its questions
+    if refused is not None:
+        raise Refused(403, refused.code, str(refused))
     found = find(caller.user, scope["url_route"]["kwargs"])
-    if found is None:
+    if found is None or not caller.may_follow(found.thread_id):
         raise Refused(404, "not_found", "There is nothing of this id.")
     query = parse_qs(scope["query_string"].decode("latin-1"))
     try:
@@ -178,7 +184,7 @@ async def _watch_rights(scope: dict[str, Any], subject: Subject) -> None:
 
     def may_stay() -> bool:
         caller = caller_of(scope)
-        return caller is not None and subject.is_visible(caller.user)
+        return caller is not None and subject.is_visible(caller.user) and caller.may_follow(subject.thread_id)
 
     stays = True
     while stays:

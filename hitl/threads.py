@@ -16,7 +16,7 @@ from checkpoints.models import Checkpoint, Thread, WhenBusy
 from hitl import policy, sight, stepping
 from hitl.models import Decision, Via, Vote
 from hitl.services import AlreadyAnswered, AnswerInvalid, NotFound, NotPaused, SeveralQuestions, answered_before, decide, end_run
-from runs import keyed, threads
+from runs import keyed, scopes, threads
 from runs import queued as lines
 from runs import services as runs
 from runs.engine.facts import asked
@@ -77,6 +77,7 @@ def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via, auto_resume_pen
         raise SeveralQuestions(pauses)
     if pauses and auto_resume_pending and not turn.by_hand:
         return answer(pauses[0], turn.input, by=by, via=via)
+    scopes.check_start(steers=turn.by_hand or turn.step_around)
     thread = _find(thread_id, by)  # who is only asked begins nothing
     if auto_resume_pending and not turn.by_hand and _text(turn.input) in WORDS:  # an answer that came too late is no new turn
         raise answered_before(Pause.objects.filter(run__thread=thread_id)) or NotPaused("This thread asks nothing, so nothing was decided.")
@@ -146,6 +147,7 @@ def change(thread_id: uuid.UUID, *, by: User, when_busy: WhenBusy) -> Thread:
 
 def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via) -> Said:
     """Answer a question in words. Raises what `decide` raises."""
+    scopes.check_answer()
     text = _text(given)
     if pause.phase in STOPS and text is None:
         decision = decide(pause.pk, action=APPROVE, by=by, via=via, update=given)
@@ -197,6 +199,8 @@ def resume(run_id: uuid.UUID, *, by: User, via: Via, checkpoint_id: uuid.UUID | 
     if checkpoint_id is None and run.status in LIVE:
         pause = Pause.objects.open().shown().filter(run=run).first()
         return ask_again(pause) if pause is not None else Said(run=run, how="following")
+    if run.work_order_id is not None:
+        scopes.check_start(steers=checkpoint_id is not None)
     if run.work_order_id is not None and run.parent_id is None and checkpoint_id is None:
         return Said(run=runs.retry(run.work_order_id, by=by), how="resumed")
     if run.work_order_id is not None and checkpoint_id is not None:

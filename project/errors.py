@@ -27,7 +27,7 @@ from hitl.outbound.endpoints import NotYours as EndpointNotYours
 from hitl.outbound.quotas import OutsideNotAllowed, QuotaUsed
 from hitl.outbound.requests import CannotSend
 from hitl.undoing import NotYours
-from runs import queued, rights
+from runs import queued, rights, scopes
 from runs.agents.approval import RulesRefused
 from runs.asking_again import CannotAskAgain
 from runs.coders import NoCoder
@@ -55,6 +55,8 @@ STATUS: dict[type[Exception], int] = {
     OrdersStopped: 409,
     NoCoder: 409,
     rights.Forbidden: 403,
+    scopes.ScopeMissing: 403,
+    scopes.AskCannotAnswer: 403,
     rights.SwitchedOff: 409,
     ForkForbidden: 403,
     NothingToFork: 409,

@@ -218,6 +218,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "hitl.authentication.middleware",
     "hitl.incoming.middleware",
     "hitl.throttles.middleware",
     "hitl.idempotency.middleware",

@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints import ids
-from runs import definitions, repositories, rights, services
+from runs import definitions, repositories, rights, scopes, services
 from runs.frequency import HOW_LONG, WHEN, Frequency
 from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, StepTemplate, Template, WorkOrder
 from runs.workflows import extras
@@ -184,12 +184,15 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
 class WorkOrders(APIView):
     """Work orders that you may see."""
 
+    may_read = scopes.ASKS
+    may_act = scopes.ASKS
     body_limit = "ORDER_BYTES"
 
     @extend_schema(operation_id="list_work_orders", responses=WorkOrderOut(many=True), summary="List work orders, newest first")
     def get(self, request: Request) -> Response:
         pages = NewestFirst()
-        orders = pages.paginate_queryset(WorkOrder.objects.visible_to(request.user).shown_to(request.user), request, view=self)
+        mine = scopes.own(WorkOrder.objects.visible_to(request.user), thread__owner=request.user)
+        orders: Any = pages.paginate_queryset(mine.shown_to(request.user), request, view=self)
         return pages.get_paginated_response(WorkOrderOut(orders, many=True).data)
 
     @extend_schema(
@@ -429,6 +432,8 @@ class TemplateRow(serializers.ModelSerializer[Template]):
 
 class WorkflowTemplates(APIView):
     """The current versions of all templates."""
+
+    may_read = scopes.ASKS
 
     @extend_schema(operation_id="list_templates", responses=TemplateRow(many=True), summary="List templates, newest first")
     def get(self, request: Request) -> Response:

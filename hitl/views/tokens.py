@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -20,15 +21,24 @@ from hitl.views.common import person
 MOST = 20
 """Tokens of one person that are valid at once."""
 SHOWN = 50
+DAYS = 90
+"""For how long a token is valid unless somebody says otherwise."""
 
 
 class TokenForm(forms.Form):
     name = forms.CharField(max_length=80, help_text="What will use it, such as the name of a script.")
     scope = forms.ChoiceField(choices=ApiToken.Scope.choices, initial=ApiToken.Scope.READ, label="What it may do")
-    days = forms.IntegerField(min_value=1, max_value=366, initial=90, label="Valid for, in days")
+    days = forms.IntegerField(min_value=1, max_value=366, initial=DAYS, required=False, label="Valid for, in days")
+    never = forms.BooleanField(required=False, label="It never expires", help_text="Until somebody revokes it; better name a day.")
 
-    def expires_at(self, now: dt.datetime) -> dt.datetime:
-        return now + dt.timedelta(days=self.cleaned_data["days"])
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = self.cleaned_data
+        if "days" in values and not values["days"] and not values.get("never"):
+            self.add_error("days", "Say for how many days, or that it never expires.")
+        return values
+
+    def expires_at(self, now: dt.datetime) -> dt.datetime | None:
+        return None if self.cleaned_data["never"] else now + dt.timedelta(days=self.cleaned_data["days"])
 
 
 @never_cache

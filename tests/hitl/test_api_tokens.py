@@ -57,14 +57,14 @@ def test_a_read_token_edits_no_template_either(templates, ana):
     problem(response, 403, "scope_missing")
 
 
-def refused(response):
-    problem(response, 401, "token_invalid")
+def refused(response, code="token_invalid"):
+    problem(response, 401, code)
     assert response["WWW-Authenticate"] == "Bearer"
 
 
 def test_an_expired_token_is_refused(ana):
     now = timezone.now()
-    refused(with_token(ana, expires_at=now - dt.timedelta(seconds=1)).get(ORDERS))
+    refused(with_token(ana, expires_at=now - dt.timedelta(seconds=1)).get(ORDERS), "token_expired")
     assert with_token(ana, expires_at=now + dt.timedelta(hours=1)).get(ORDERS).status_code == 200
 
 

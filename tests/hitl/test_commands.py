@@ -46,6 +46,15 @@ def test_a_token_has_the_scope_and_the_days_that_were_asked_for(ana):
     assert round((token.expires_at - token.created_at).total_seconds() / 86_400) == 7
 
 
+@pytest.mark.parametrize(("words", "days"), [([], 90), (["--never"], None), (["--days", "0"], None), (["--scope", "ask"], 90)])
+def test_a_token_of_the_command_line_ends_unless_it_is_to_be_without_end(ana, words, days):
+    """It was without end unless somebody thought of its end."""
+    run("api_token", "ana", *words)
+    token = ApiToken.objects.get()
+    ends = token.expires_at
+    assert (ends and round((ends - token.created_at).total_seconds() / 86_400)) == days
+
+
 @pytest.mark.parametrize(
     "words", [["nobody"], ["ana", "--days", "-1"], ["ana", "--days", "9999999"], ["ana", "--scope", "all"], ["ana", "--name", "x" * 81]]
 )

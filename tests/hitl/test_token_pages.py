@@ -63,6 +63,21 @@ def test_nobody_sees_or_revokes_the_token_of_another(page, ben):
     assert token.revoked_at is None
 
 
+def test_a_token_ends_unless_somebody_says_that_it_never_does(page, ana):
+    """A key that was forgotten in a script worked for ever; that it shall is said now, and not left out by mistake."""
+    assert 'value="90"' in page.get("/tokens/").content.decode()
+    make(page, never="on", days="")
+    assert ApiToken.objects.get(user=ana).expires_at is None
+    assert "without end" in page.get("/tokens/").content.decode()
+
+
+def test_a_token_that_asks_is_made_on_the_page_and_answers_nothing(page, ana, paused):
+    """A program that was to ask for approval held the key to give it."""
+    secret = make(page, scope="ask")
+    assert asks(secret, "get", f"/api/v1/work-orders/{paused.shown_id}") == 200
+    assert asks(secret, "post", f"/api/v1/work-orders/{paused.shown_id}/resume", {"decision": "approve"}) == 403
+
+
 @pytest.mark.parametrize("given", [{"name": ""}, {"days": "0"}, {"days": "367"}, {"days": ""}, {"scope": "admin"}, {"name": "x" * 81}])
 def test_what_no_token_can_be_is_said_beside_its_field(page, given):
     assert page.post("/tokens/", {**GIVEN, **given}).status_code == 422

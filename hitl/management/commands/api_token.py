@@ -10,6 +10,8 @@ from django.utils import timezone
 from hitl.models import ApiToken
 
 MAX_DAYS = 36_500
+DAYS = 90
+"""As the page suggests."""
 
 
 class Command(BaseCommand):
@@ -19,7 +21,9 @@ class Command(BaseCommand):
         parser.add_argument("user", help="the name to log in with")
         parser.add_argument("--name", default="command line")
         parser.add_argument("--scope", choices=ApiToken.Scope.values, default=ApiToken.Scope.WRITE)
-        parser.add_argument("--days", type=int, default=0, help="valid for so many days; 0 is without end")
+        end = parser.add_mutually_exclusive_group()
+        end.add_argument("--days", type=int, default=DAYS, help=f"valid for so many days, {DAYS} unless said; 0 as --never")
+        end.add_argument("--never", action="store_true", help="valid without end")
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["user"], is_active=True).first()
@@ -29,6 +33,7 @@ class Command(BaseCommand):
             raise CommandError(f"--days is a number from 0 to {MAX_DAYS}.")
         if len(options["name"]) > 80:
             raise CommandError("--name has up to 80 characters.")
-        expires_at = timezone.now() + dt.timedelta(days=options["days"]) if options["days"] else None
+        days = 0 if options["never"] else options["days"]
+        expires_at = timezone.now() + dt.timedelta(days=days) if days else None
         _, secret = ApiToken.make(user, name=options["name"], scope=options["scope"], expires_at=expires_at)
         self.stdout.write(f"Token of {user.get_username()}, shown only now: {secret}")
