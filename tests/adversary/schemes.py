@@ -6,8 +6,10 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from django.test import Client
+
 from checkpoints.models import Checkpoint
-from hitl.models import Decision
+from hitl.models import ApiToken, Decision, Vote
 from runs.models import Definition, Pause
 from tests.adversary import bodies
 from tests.adversary.world import ACCOMPLICE, INPUT, TEAM, text_of
@@ -342,3 +344,28 @@ def a_child_run_acts_on_what_its_parent_was_told(game: Game) -> None:
         if run is not None:
             game.play(f"POST {API}runs/<run:run_id>/input", "ana", {"input": dict(bodies.MINE)}, run_id=run.run.shown_id)
     approve(game, "ana")
+
+
+@scheme
+def a_program_that_asks_answers_itself(game: Game) -> None:
+    """It holds a token of Ben's, who may approve: it asks, and tries every door that answers."""
+    secret = ApiToken.make(game.world.people["ben"], name="asker", scope="ask")[1]
+    game.world.rest["asker"] = Client(raise_request_exception=False, HTTP_AUTHORIZATION=f"Bearer {secret}")
+    asked = order(game, "adv-strict", "asker")
+    pause = Pause.objects.filter(status="open").order_by("-pk").first()
+    assert pause is not None, "a token that asks could not ask"
+    thread, run = pause.run.thread.shown_id, pause.run.shown_id
+    word = {"content": "APPROVE"}
+    for door, body, named in (
+        (DECIDE, {"decision": "approve"}, {"pause_id": pause.shown_id}),
+        (f"POST {API}work-orders/<wo:order_id>/resume", {"decision": "approve"}, {"order_id": asked}),
+        (TURNS, {"input": "APPROVE"}, {"thread_id": thread}),
+        (f"POST {API}runs/<run:run_id>/input", word, {"run_id": run}),
+        (EVENT, {"payload": "approve"}, {"run_id": run}),
+        (f"POST {API}resume", {"traceId": run, "promptId": pause.shown_id, "response": "approve"}, {}),
+        ("socket ws/threads/<thr:thread_id>/stream", {"type": "input", **word}, {"thread_id": thread}),
+        ("socket ws/inbox", {"type": "decision", "pause_id": pause.shown_id, "decision": "approve"}, {}),
+    ):
+        game.play(door, "asker", body, **named)
+    assert not Decision.objects.filter(pause=pause).exists(), "a token that asks has answered"
+    assert not Vote.objects.filter(pause=pause).exists(), "a token that asks has voted"
