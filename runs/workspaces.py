@@ -198,10 +198,12 @@ def _drop(folder: Folder) -> bool:
         lock.take(seconds=0, check=lambda: None)
     except Busy:
         return False
-    # looked at again under the lock: who claims a run from now on waits for it, then finds no folder and clones
-    if not _may_go(path):
-        lock.free()
-        return False
-    drop(path)
-    lock.drop()
-    return True
+    try:
+        # looked at again under the lock: who claims a run from now on waits for it, then finds no folder and clones
+        if not _may_go(path):
+            return False
+        drop(path)
+        lock.drop()
+        return True
+    finally:
+        lock.free()  # also where the folder could not be dropped: the next round tries again

@@ -15,7 +15,7 @@ from hitl import anchors, erasure, services, waitgate
 from hitl import portable as whole
 from hitl.models import ApiToken, Delegation, InboundSource, Via, Vote
 from hitl.outbound import endpoints
-from runs.models import Credential, Pause, Repository
+from runs.models import Credential, Pause, Repository, TemplateAccess
 from tests.conftest import drive, pause_of
 
 
@@ -90,6 +90,7 @@ def one_of_each(paused, root, ana):
     waitgate.create_checkpoint("r", "n", {}, {}, "b", by=ana)
     waitgate.ingest_resume_event("r", {"x": 1}, {}, node_id="later", by=ana)
     Repository.objects.create(name="one", url="/somewhere")
+    TemplateAccess.objects.create(slug="writing")
     Credential.objects.create(name="forge", value="a token of the forge")
     pause = pause_of(paused)
     facts = {"content_digest": pause.content_digest, "voted_at": timezone.now(), "via": Via.PAGE, "digest": "0" * 64}

@@ -19,7 +19,7 @@ from runs.agents.journal import Journal, Ready
 from runs.agents.memory import AgentCheckpointState, Json
 from runs.agents.requesting import Request, in_words
 from runs.workflows import calls as decisions
-from runs.workflows import schemas
+from runs.workflows import deliver, schemas
 from runs.workflows.base import Call, Commit, Context, Go, Outcome, Report, State, StepFailed, Told
 
 OUTPUT = "final_answer"
@@ -250,7 +250,9 @@ class Loop:
             known = next((one for one in self.messages if one["id"] == self._id("assistant")), {})
             self.messages = memory.upserted(self.messages, {**self._message("assistant", shown, at=at), **known, "content": shown})
         update = {**self._update(run_id=""), "output": output}
-        return Go(update=update, report=Report(content=shown), commit=self._commit())
+        commit = self._commit()
+        report = Report(content=shown, material=deliver.leaving(commit or self.context.workspace.at))
+        return Go(update=update, report=report, commit=commit)
 
     def _update(self, *, run_id: str | None = None) -> Json:
         """What joins the state. Whole values, so that it comes to the same under any reducer."""

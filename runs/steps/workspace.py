@@ -72,7 +72,7 @@ class GitWorkspace:
         """
         self.path = path
         self._mirror_path, self._access, self._make_room = mirror, access, make_room
-        self._order, self._at, self._check, self._limits = order, at, check, limits or Limits()
+        self._order, self.at, self._check, self._limits = order, at, check, limits or Limits()
         self._protocols, self._git_settings, self._search_path = protocols, git_settings or {}, search_path
         self._passed_on, self._sandbox = passed_on, sandbox
         self._umask_outside, self._let_out = umask_outside, let_out
@@ -138,12 +138,12 @@ class GitWorkspace:
             self._go_to_checkpoint()
 
     def _go_to_checkpoint(self) -> None:
-        base = self._at.base if self._at else self.base()
+        base = self.at.base if self.at else self.base()
         self._need_base(base)
-        if self._at and not self._has(self._at.sha):
-            self._fetch_bundle(self._at)
+        if self.at and not self._has(self.at.sha):
+            self._fetch_bundle(self.at)
         self.git("update-ref", _BASE, base)
-        self.reset(self._at.sha if self._at else base)
+        self.reset(self.at.sha if self.at else base)
 
     def reset(self, sha: str) -> None:
         self._repository.pin()
@@ -155,7 +155,7 @@ class GitWorkspace:
         return self.git("rev-parse", "--verify", "HEAD^{commit}").strip()
 
     def base(self) -> str:
-        return self._at.base if self._at else self.git("rev-parse", "--verify", _BASE).strip()
+        return self.at.base if self.at else self.git("rev-parse", "--verify", _BASE).strip()
 
     def commit(self, message: str, paths: Sequence[str]) -> str:
         """Where nothing of `paths` has changed, no commit is made and the present one is given."""
@@ -254,7 +254,7 @@ class GitWorkspace:
         self._repository.plain_git("update-ref", _BASE, first, cwd=new)
         shutil.copyfile(new / ".git" / "config", self._repository.beside("config"))
         if mirror:
-            mirror.keep(self._order.id, self._at.base if self._at else first)
+            mirror.keep(self._order.id, self.at.base if self.at else first)
         new.rename(self.path)
 
     def _cloned(self, new: Path, mirror: Mirror | None) -> str:
@@ -275,13 +275,13 @@ class GitWorkspace:
     def _mirror_with_base(self) -> Mirror | None:
         """The mirror, brought up to date for an order that begins; one that is restored needs its base alone, and maybe no origin."""
         mirror = self._mirror
-        if mirror is not None and not (self._at and mirror.has(self._at.base)):
+        if mirror is not None and not (self.at and mirror.has(self.at.base)):
             mirror.refresh()
         return mirror
 
     def _first_commit(self, clone: Path, *, mirrored: bool) -> str:
         """The commit that an order begins at: the tip of its base branch, or of the origin's default branch."""
-        wanted = "" if self._at else self._order.delivery.base_branch  # one that is restored has begun: the branch may be gone by now
+        wanted = "" if self.at else self._order.delivery.base_branch  # one that is restored has begun: the branch may be gone by now
         name = f"refs/remotes/origin/{wanted}" if wanted else HEAD if mirrored else "HEAD"
         first = self._repository.plain_git("rev-parse", "--verify", "-q", f"{name}^{{commit}}", cwd=clone)
         if not first and wanted:

@@ -300,10 +300,24 @@ def _no_credential(name: str, *, to: str = "") -> str:
     raise StepFailed(f"There is no credential {name!r} here.", code="credential_missing")
 
 
+class Code(Protocol):
+    """Which commit it is, and the one that the order's branch began at; a `Commit` is one."""
+
+    @property
+    def sha(self) -> str: ...
+
+    @property
+    def base(self) -> str: ...
+
+
 class Workspace(Protocol):
     """A git work tree of one order. Every method raises `StepFailed` with a sentence for the person, and honours `Context.check`."""
 
     path: Path
+
+    @property
+    def at(self) -> Code | None:
+        """The checkpoint's commit, which `restore` goes to; None where no checkpoint has one yet. Asks no git."""
 
     def restore(self) -> None:
         """Make `path` a clean work tree of the order's branch at the checkpoint's commit, cloning when it is not there."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from runs.workflows import prompts, tree
+from runs.workflows import deliver, prompts, tree
 from runs.workflows.base import Context, Go, Outcome, Report, State, StepFailed, Stopped, step
 from runs.workflows.cli_output import Call, Piece, Reader
 from runs.workflows.command_config import DEFAULT_PROMPT, PLACEHOLDER, check, rules_of
@@ -59,8 +59,10 @@ def command(state: State, context: Context) -> Outcome:
         workspace.reset(start)
     changes = tree.commit(context, start, subject=context.order.title or "Work of an agent", secrets=secrets_of(context))
     update = {config.get("into", "answer"): ran.answer, "git_commit_count": tree.count(workspace), **ran.usage}
-    report = Report(content=ran.answer or "It said nothing.", patch=changes.patch, facts={**changes.facts, **ran.facts})
-    return Go(update=update, report=report, commit=workspace.snapshot())
+    code = workspace.snapshot()
+    facts = {**changes.facts, **ran.facts}
+    report = Report(content=ran.answer or "It said nothing.", patch=changes.patch, facts=facts, material=deliver.leaving(code))
+    return Go(update=update, report=report, commit=code)
 
 
 def run_agent(context: Context, config: Mapping[str, Any], prompt: str, *, reading: bool = False) -> Ran:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runs.workflows.base import Context, Delivery, Done, Outcome, Proposal, State, StepFailed, effect, step
+from runs.workflows.base import Code, Context, Delivery, Done, Outcome, Proposal, State, StepFailed, effect, step
 
 RETRY = {"attempts": 6, "base": 5, "cap": 600, "errors": ["forge_away", "forge_limit"]}
 """For steps that push and open pull requests: what is away for a while costs nobody a click."""
@@ -24,14 +24,14 @@ def deliver(state: State, context: Context) -> Outcome:
     """Deliver the commit of the last approval.
 
     Config: `approved`, names of steps that must have been approved, each with just this commit; without it, the last step that the
-    template pauses after and somebody approved. Their reports' material is what `material` gives.
+    template pauses after and somebody approved. Their reports' material is what `material` gives, or `leaving`.
     """
     context.workspace.restore()
-    head = context.workspace.head()
+    commit = context.workspace.snapshot()
     for of in _named(context) or [""]:
-        context.require_approval(of, material(head))
+        context.require_approval(of, leaving(commit))
     asked = bool(context.order.input.get("push"))
-    return Done(update=hand_over(context, asked=asked), commit=context.workspace.snapshot())
+    return Done(update=hand_over(context, asked=asked), commit=commit)
 
 
 def _named(context: Context) -> list[str]:
@@ -48,6 +48,11 @@ def _named(context: Context) -> list[str]:
 def material(head: str) -> dict[str, str]:
     """What counts of a report on commits, so that it can be compared before they leave (`Report.material`)."""
     return {"head": head}
+
+
+def leaving(code: Code | None) -> dict[str, str] | None:
+    """The material of a step after which the code is that; None, so that all counts, where the branch has no commits: nothing would leave."""
+    return material(code.sha) if code and code.sha != code.base else None
 
 
 def effects(context: Context, *, asked: bool) -> list[str]:

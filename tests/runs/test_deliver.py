@@ -22,6 +22,7 @@ from runs.workflows.base import Context, Go, Outcome, Report, State, step
 from tests import crash
 from tests.conftest import drive, fresh, log_lines, pause_of
 from tests.forge_server import PROJECT, TOKEN, Forge, serving
+from tests.runs.behind import swap_commit
 from tests.runs.repositories import UNTIDY, bare_copy, git, make_repository
 from tests.sealing import NEW, dump, keys
 
@@ -202,14 +203,10 @@ def test_a_branch_that_moved_at_the_origin_is_not_overwritten(waiting, forge, an
     assert forge.open == []
 
 
-def test_nothing_but_the_approved_commit_leaves(waiting, forge, ana):
+def test_nothing_but_the_approved_commit_leaves(waiting, forge, ana, tmp_path):
     """P6: an approval of one commit does not pass for another, and none for none."""
     services.decide(pause_of(waiting).pk, action="approve", by=ana, via=Via.PAGE)
-    head = fresh(waiting).thread.head
-    assert head is not None
-    approvals = head.metadata["approved"]
-    next(iter(approvals.values()))["material"] = "another"
-    type(head).objects.filter(pk=head.pk).update(metadata=head.metadata)
+    swap_commit(waiting, forge.repositories / f"{PROJECT}.git", tmp_path / "other")
     assert drive(waiting).latest_run.failure_code == "content_changed"
     assert forge.branch_head(waiting.branch) == "" and forge.pulls == []
 
