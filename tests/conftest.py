@@ -25,6 +25,7 @@ from checkpoints.models import Checkpoint, Event, Thread
 from hitl.models import ApiToken
 from runs import services as runs
 from runs.agents import model
+from runs.engine import streaming
 from runs.engine.advance import advance
 from runs.models import Pause, WorkOrder
 from tests import (
@@ -118,6 +119,12 @@ def endpoints_here() -> None:
 def quick_static_files() -> None:
     """Looked for when asked for, not listed anew by each test's client."""
     django_settings.WHITENOISE_AUTOREFRESH = True
+
+
+@pytest.fixture(autouse=True, scope="session")
+def short_connections() -> None:
+    """The writer of what steps say gives its connection back before its test's database is emptied or goes."""
+    streaming.IDLE = 0.02
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -51,7 +51,7 @@ def material(head: str) -> dict[str, str]:
 
 
 def leaving(code: Code | None) -> dict[str, str] | None:
-    """The material of a step after which the code is that; None, so that all counts, where the branch has no commits: nothing would leave."""
+    """The material of a step after which the code is that; None, so that all counts, where there is no commit that could leave."""
     return material(code.sha) if code and code.sha != code.base else None
 
 

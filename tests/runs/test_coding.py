@@ -17,7 +17,6 @@ from hitl.models import Via
 from runs import coders, definitions
 from runs import services as runs
 from runs.agents.scripted import Wanted
-from runs.engine import streaming
 from runs.engine.advance import advance
 from runs.models import Artifact, Definition, WorkOrder
 from tests.conftest import fresh, head_of, pause_of
@@ -25,11 +24,6 @@ from tests.databases import file_database as file_database
 from tests.runs.repositories import bare_copy, git, make_repository
 
 CODER = Path(__file__).resolve().parent.parent / "coder.py"
-
-
-@pytest.fixture(autouse=True)
-def short_connections(monkeypatch):
-    monkeypatch.setattr(streaming, "IDLE", 0.02)
 
 
 @pytest.fixture
@@ -137,7 +131,7 @@ def test_what_an_agent_was_told_said_and_cost_is_kept_and_told(ordered, client, 
     assert '"total_cost_usd": 0.0125' in kept["execute", "output"]
     said = "".join(event.data["content"] for event in Event.objects.filter(thread=order.thread_id, kind="streaming_chunk").order_by("seq"))
     assert "Working on: plan" in said
-    lines = [event.data for event in Event.objects.filter(thread=order.thread_id, kind="log")]
+    lines = [event.data for event in Event.objects.filter(thread=order.thread_id, kind="log").order_by("seq")]
     [usage, _] = [line for line in lines if line.get("what") == "usage"]
     assert (usage["input_tokens"], usage["cost"], usage["step"]) == (1000, 0.0125, "planning")
     _, artifact = Artifact.objects.filter(thread=order.thread_id, step="execute").order_by("id")

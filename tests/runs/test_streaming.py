@@ -32,12 +32,6 @@ def say(state: State, context: Context) -> Outcome:
     return Done(update={"said": len(SAID)})
 
 
-@pytest.fixture(autouse=True)
-def short_connections(monkeypatch):
-    """The writer's connection is to the database of its test."""
-    monkeypatch.setattr(streaming, "IDLE", 0.02)
-
-
 @pytest.fixture
 def talking(make_order):
     definitions.edit_step_template("test-say", title="Say", function="test.say", config={})
