@@ -261,11 +261,19 @@ def let_retries_come_due() -> None:
 def work_off() -> None:
     """Sweep, and workers for what it names, until nothing is left to do."""
     expire_leases()
-    while due := recovery.due_again(now=timezone.now(), patience=-LONG_AGO):
+    while due := _due_in_order():
         let_retries_come_due()
-        for run_id, _ in due:
+        for run_id in due:
             while advance(run_id, budget=60):
                 pass
+
+
+def _due_in_order() -> list[uuid.UUID]:
+    """Lost runs first, then the longest due: which of a family goes first is no part of a story, and must not depend on who died."""
+    lost = set(Run.objects.filter(status=RUNNING).values_list("pk", flat=True))
+    due = [run_id for run_id, _ in recovery.due_again(now=timezone.now(), patience=-LONG_AGO)]
+    since = dict(Run.objects.filter(pk__in=due).values_list("pk", "due_at"))
+    return sorted(due, key=lambda run_id: (run_id not in lost, since[run_id]))
 
 
 def latest_run(order_id: uuid.UUID) -> Run:

@@ -158,7 +158,7 @@ def test_without_the_libraries_of_vendors_and_forges_the_demo_works_and_a_step_s
     failed = ready.ended(call("POST", "work-orders", {"template": "asking", "user_request": "Hello"})["id"], token, "failed")
     assert failed["failure_code"] == "not_installed"
     assert line in failed["error_message"]
-    said = call("POST", "work-orders", {"template": "chat-agent", "user_request": "Hello"})
+    said = call("POST", "work-orders", {"template": "chat-agent", "input": {"input": "Hello"}})
     ready.ended(said["id"], token)
     repository = call("GET", "repositories")["results"][0]
     given = {"forge": "github", "forge_project": "ada/engine"}

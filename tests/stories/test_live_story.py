@@ -190,7 +190,7 @@ def test_the_connections_to_the_database_do_not_depend_on_how_many_watch(stack, 
 
     A server of the test's own, whose connections have a name; nothing but the watchers speaks to it.
     """
-    beside.environment["PGAPPNAME"] = "watched"
+    beside.environment |= {"PGAPPNAME": "watched", "WAYSTATION_PERSON_STREAMS": "1000"}
     beside.web()
     threads = [stack.call("POST", "/api/v1/threads", {}, token=token("ana"))[1]["id"] for _ in range(6)]
     held = {}
