@@ -42,8 +42,8 @@ Place = tuple[str, str]
 """Where runs stand: the step they are at or wait to begin, and, as JSON, the ways out of the question they wait at."""
 
 
-def report() -> list[Found]:
-    """All live runs, by definition and verdict: one query over the runs, then one for each line that is reported.
+def report(*, verdicts: Sequence[Verdict] = VERDICTS) -> list[Found]:
+    """Live runs with one of these verdicts, by definition: two queries over all runs, then one for each line that is reported.
 
     A step that jumps (`Go(to=…)`) may lead back to one that was judged to be behind.
     """
@@ -52,7 +52,7 @@ def report() -> list[Found]:
     for digest, next_step, ways, count in grouped:
         places.setdefault(digest, {})[next_step or "", codec.encode(ways or {})] = count
     definitions = Definition.objects.in_bulk(list(places))
-    return [found for digest in sorted(places) for found in _judge(definitions[digest], places[digest])]
+    return [found for digest in sorted(places) for found in _judge(definitions[digest], places[digest], verdicts)]
 
 
 def _live() -> QuerySet[Any]:
@@ -61,7 +61,7 @@ def _live() -> QuerySet[Any]:
     return Run.objects.filter(status__in=sorted(LIVE)).annotate(question=question)
 
 
-def _judge(definition: Definition, places: dict[Place, int]) -> Iterator[Found]:
+def _judge(definition: Definition, places: dict[Place, int], wanted: Sequence[Verdict]) -> Iterator[Found]:
     steps = definition.steps
     verdicts = {step["name"]: _verdict(step) for step in steps}
     ahead = {place: _ahead(steps, place) for place in places}
@@ -70,7 +70,7 @@ def _judge(definition: Definition, places: dict[Place, int]) -> Iterator[Found]:
         worst: Verdict = min((verdicts[name] for name in ahead[place]), key=VERDICTS.index, default="compatible")
         there.setdefault(worst, []).append(place)
     for verdict in VERDICTS:
-        if verdict not in there:
+        if verdict not in there or verdict not in wanted:
             continue
         at = there[verdict]
         meant = {name for place in at for name in ahead[place] if verdicts[name] == verdict != "compatible"}

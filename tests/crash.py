@@ -415,7 +415,7 @@ def child_environment(**more: str) -> dict[str, str]:
     parts = connection.settings_dict
     name = parts["NAME"]
     url = f"sqlite:///{name}" if connection.vendor == "sqlite" else f"postgresql://{parts['USER']}@/{name}?host={parts['HOST']}"
-    return {**os.environ, "DATABASE_URL": url, "REDIS_URL": "", "PYTHONWARNINGS": "error", **more}
+    return {**os.environ, "DATABASE_URL": url, "REDIS_URL": "", "PYTHONWARNINGS": "error", "WAYSTATION_MODEL_ALLOW": "127.0.0.1", **more}
 
 
 def die_in_turn(operation: str, ids: list[str]) -> None:

@@ -26,7 +26,7 @@ def operations(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     results = list(invariants.check(now=now)) if "invariants" in request.GET else None
     broken = [result for result in results or () if result.count]
-    code = {"held": inflight.held(), "changed": [found for found in inflight.report() if found.verdict in inflight.BAD]}
+    code = {"held": inflight.held(), "changed": inflight.report(verdicts=sorted(inflight.BAD))}
     context = {"now": now, "standing": operating.standing(now=now), "results": results, "broken": broken, **code}
     return render(request, "hitl/operations.html", context)
 

@@ -89,5 +89,5 @@ def test_only_operators_see_it(page):
 def test_the_page_takes_the_same_number_of_queries_whatever_there_is(operator, make_order, django_assert_max_num_queries):
     for _ in range(3):
         drive(make_order())
-    with django_assert_max_num_queries(18):
+    with django_assert_max_num_queries(21):
         look(operator)
