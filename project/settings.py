@@ -228,7 +228,7 @@ ROOT_URLCONF = "project.urls"
 ASGI_APPLICATION = "project.asgi.application"
 TEMPLATES = [
     {
-        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "BACKEND": "project.templating.SendableTemplates",
         "DIRS": [BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
