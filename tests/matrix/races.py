@@ -5,6 +5,7 @@ To add a door, add a line to DOORS: `"link": Door(lambda at, who: ...)`. It give
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import uuid
@@ -146,7 +147,9 @@ def outside_of(user: User) -> str:
 
 
 def expiry(at: Question, who: Racer) -> Told:
-    """The sweep for deadlines meets the question, which is past its own."""
+    """The question's deadline comes at this moment, and the sweep meets it: from then on no answer is taken."""
+    now = timezone.now()
+    Pause.objects.open().filter(pk=at.key).update(deadline_at=now, next_at=now)
     with suppress(PauseClosed):
         fire(at.key, now=timezone.now())
     return Told(Pause.objects.get(pk=at.key).status == PauseStatus.EXPIRED, "")
@@ -177,6 +180,8 @@ DOORS: dict[str, Door] = {
 }
 
 
+OVER = "he time to answer"
+"""What whoever comes after the deadline is told."""
 TWICE = frozenset({"expiry", "retry"})
 """What expired may be retried and is asked again then: a second question, which a race about one is not about."""
 
@@ -265,7 +270,9 @@ def _was_told(at: Question, door: Door, one: Told, first: str, who: Sequence[Rac
     if one.status not in ({409, 410, 403} if door.go is link or door.outside else {302, 409}):
         return False
     if door.outside:
-        return "answered first" in one.words or "is closed" in one.words
+        return any(words in one.words for words in ("answered first", "is closed", OVER))
+    if first == "expired" and OVER in one.words:
+        return True
     return first in one.words or _ended_by_one(at, one, who)
 
 
@@ -296,15 +303,15 @@ def _inconsistent(at: Question, decisions: Sequence[Decision]) -> list[str]:
 
 
 def ask(order: WorkOrder, who: Sequence[Racer] = ()) -> Question:
-    """The open question of an order that waits, with every door open: links and people outside may answer, and its deadline has passed."""
-    now = timezone.now()
+    """The open question of an order that waits, with every door open: links and people outside may answer, and its deadline is to come."""
+    due = timezone.now() + dt.timedelta(days=1)
     pause = Pause.objects.open().select_related("run__thread", "run__work_order").get(run__thread=order.thread_id)
     to = [outside_of(person.user) for person in who]
     Pause.objects.filter(pk=pause.pk).update(
-        review={"risk": "low", "link_answers": True, "deadline": {"after": "PT1S"}},
+        review={"risk": "low", "link_answers": True, "deadline": {"after": "P1D"}, "external": to},
         outside={"to": to, "question": "", "content": "", "ways": list(pause.ways)},
-        deadline_at=now,
-        extendable_until=now,
-        next_at=now,
+        deadline_at=due,
+        extendable_until=due,
+        next_at=due,
     )
     return Question.of(pause)

@@ -15,7 +15,7 @@ from hitl.models import UNDO, Decision, Vote
 from runs.models import Pause, Run, WorkOrder
 from tests.databases import at_once
 from tests.databases import file_database as file_database
-from tests.matrix.races import DOORS, Question, Racer, Told, ask, outside_of, page, people, rest
+from tests.matrix.races import DOORS, OVER, Question, Racer, Told, ask, outside_of, page, people, rest
 from tests.matrix.test_races import LATE, ready
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
@@ -57,7 +57,7 @@ def test_of_votes_through_every_door_the_quorum_closes_the_question_once(make_or
     voted = {vote.voter.username if vote.voter else vote.external for vote in votes}
     for name, person, one in zip(names, who, told, strict=True):
         counted = (outside_of(person.user) if DOORS[name].outside else person.user.username) in voted
-        late = any(words in one.words for words in ("lready", "expired", "closed", "answered first", "decided_by"))
+        late = any(words in one.words for words in ("lready", "expired", "closed", "answered first", "decided_by", OVER))
         assert name == ends or counted or late or one.done, f"{name} was told {one}"
     whole()
 
