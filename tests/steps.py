@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from runs import definitions
+from runs.workflows import base
 from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed, step
+
+if TYPE_CHECKING:
+    import pytest
 
 CALLS: list[tuple[str, str]] = []
 """(step, key) of each call in this process: what really ran, and how often."""
@@ -61,6 +67,15 @@ def crash(state: State, context: Context) -> Outcome:
 def unserialisable(state: State, context: Context) -> Outcome:
     called(context)
     return Go(update={"handle": {"socket": object()}})
+
+
+def deploy(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """New code: `test.<name>` is another function, or none."""
+    for name, function in changes.items():
+        if function is None:
+            monkeypatch.delitem(base._STEPS, f"test.{name}")
+        else:
+            monkeypatch.setitem(base._STEPS, f"test.{name}", function)
 
 
 def forget() -> None:

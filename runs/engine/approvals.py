@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from django.conf import settings
 from django.utils.module_loading import import_string
@@ -27,9 +27,6 @@ from runs.models import Pause, Run
 from runs.workflows import outside, review, sequence
 from runs.workflows.base import Approval, StepFailed
 from runs.workflows.sequence import FrozenStep
-
-if TYPE_CHECKING:
-    from runs.engine.context import Held
 
 KEY, MATERIAL, SKIPPED, EDITED, RELIED = "approved", "material", "skipped", "edited", "relied"
 """Metadata: decisions by step, what is material of a question, steps that were passed over, whether a person edited what came before, and
@@ -81,6 +78,19 @@ class DecisionRecord:
     """Tool calls that it was about."""
     decided_calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     """What it decided of each: see `runs.workflows.calls.decided`."""
+
+
+class Claimed(Protocol):
+    """A run while a worker holds it, as far as approvals are about it (`runs.engine.context.Held`)."""
+
+    run: Run
+    head: Checkpoint
+    steps: list[FrozenStep]
+    approved: Mapping[str, DecisionRecord]
+    relied: dict[str, dict[str, str]]
+
+    @property
+    def written(self) -> tuple[Checkpoint, dict[str, Any]]: ...
 
 
 class Decisions(Protocol):
@@ -236,7 +246,7 @@ def _edited(later: lineage.Link, earlier: lineage.Link) -> bool:
     return begins and later.digest != earlier.digest
 
 
-def settle(held: Held) -> None:
+def settle(held: Claimed) -> None:
     """Look up what the head names as approved, once when a run is claimed; what does not count is no more named."""
     names = named(held.head.metadata)
     held.approved = look_up(held.run, held.written[0], names)
@@ -256,7 +266,7 @@ def given(approved: Mapping[str, DecisionRecord], steps: Sequence[FrozenStep]) -
     return found
 
 
-def decided_calls(held: Held, step: str) -> Mapping[str, Mapping[str, Any]]:
+def decided_calls(held: Claimed, step: str) -> Mapping[str, Mapping[str, Any]]:
     """What people decided of the tool calls that a step asked about last: call's id → decision. What a state says of that is nothing."""
     record = held.approved.get(step)
     if record is None or not record.calls:
@@ -265,7 +275,7 @@ def decided_calls(held: Held, step: str) -> Mapping[str, Mapping[str, Any]]:
     return {name: {**one, "decision_id": record.decision_id} for name, one in record.decided_calls.items()}
 
 
-def require(held: Held, of: str, material: Any = None, *, at: str = "") -> None:
+def require(held: Claimed, of: str, material: Any = None, *, at: str = "") -> None:
     """See `runs.workflows.base.Context.require_approval`. `at` is the step that wants to know."""
     names, steps = named(held.head.metadata), held.steps
     if not of:

@@ -16,21 +16,11 @@ from runs.engine import recovery
 from runs.engine.code_changes import LOOK_AGAIN
 from runs.models import Run
 from runs.states import FAILED
-from runs.workflows import base
 from runs.workflows.fingerprint import fingerprint
 from tests import steps
 from tests.conftest import drive, fresh, log_lines, pause_of
 
 pytestmark = pytest.mark.django_db
-
-
-def deploy(monkeypatch, **changes):
-    """New code on this worker: `test.<name>` is another function, or none."""
-    for name, function in changes.items():
-        if function is None:
-            monkeypatch.delitem(base._STEPS, f"test.{name}")
-        else:
-            monkeypatch.setitem(base._STEPS, f"test.{name}", function)
 
 
 def approve(order, by):
@@ -48,7 +38,7 @@ def make_due(order):
 
 def test_a_changed_step_is_said_in_the_log_before_it_runs_and_once(paused, ana, monkeypatch):
     """P10: paused orders took the new meaning without a word (6 of 6)."""
-    deploy(monkeypatch, work=steps.plan)
+    steps.deploy(monkeypatch, work=steps.plan)
     approve(paused, ana)
     drive(paused)
     [words] = said(paused, "has changed since this work was asked for")
@@ -63,7 +53,7 @@ def test_the_card_and_the_operations_page_name_changed_steps_while_the_order_sti
     """P10: nothing was on any page."""
     url = reverse("hitl:order", args=[paused.pk])
     assert b"data-changed-code" not in page.get(url).content
-    deploy(monkeypatch, work=steps.plan)
+    steps.deploy(monkeypatch, work=steps.plan)
     assert "Code changed since this work was asked for: Work" in page.get(url).content.decode()
     ana.user_permissions.add(Permission.objects.get(codename="view_run"))
     text = page.get(reverse("hitl:operations")).content.decode()
@@ -77,7 +67,7 @@ def held(make_order, ana, monkeypatch, settings):
     settings.WAYSTATION_ON_CHANGE = "hold"
     order = make_order()
     drive(order)
-    deploy(monkeypatch, work=steps.check)
+    steps.deploy(monkeypatch, work=steps.check)
     approve(order, ana)
     drive(order)
     return fresh(order)
@@ -94,7 +84,7 @@ def test_a_run_is_held_at_a_changed_step_where_the_policy_says_so_and_goes_on_wh
         drive(held)
     assert len(said(held, "its template holds such runs")) == 1
     assert len(steps.CALLS) == calls
-    deploy(monkeypatch, work=steps.work)
+    steps.deploy(monkeypatch, work=steps.work)
     make_due(held)
     drive(held)
     assert fresh(held).phase == "awaiting_implementation_review"
@@ -124,7 +114,7 @@ def test_a_step_may_say_otherwise_than_the_setting(templates, make_order, ana, m
     ]
     definitions.edit_template("guarded", steps=chain, needs_repository=False)
     order = make_order("guarded")
-    deploy(monkeypatch, check=steps.plan)
+    steps.deploy(monkeypatch, check=steps.plan)
     drive(order)
     run = fresh(order).latest_run
     assert (run.status, bool(run.held_because)) == ("pending", True)
@@ -134,7 +124,7 @@ def test_a_step_may_say_otherwise_than_the_setting(templates, make_order, ana, m
 
 def test_a_run_whose_step_function_is_missing_is_held_and_goes_on_when_the_code_is_back(paused, ana, monkeypatch):
     """P10: a removed step function ended its runs at once, with a list of every function known."""
-    deploy(monkeypatch, work=None)
+    steps.deploy(monkeypatch, work=None)
     approve(paused, ana)
     drive(paused)
     run = fresh(paused).latest_run
@@ -143,7 +133,7 @@ def test_a_run_whose_step_function_is_missing_is_held_and_goes_on_when_the_code_
     assert "Nothing was lost" in run.held_because
     assert not Run.objects.filter(status=FAILED).exists()
     assert "test.plan" not in run.held_because
-    deploy(monkeypatch, work=steps.work)
+    steps.deploy(monkeypatch, work=steps.work)
     make_due(paused)
     assert run.pk in {pk for pk, _ in recovery.due_again(now=timezone.now(), patience=dt.timedelta(0))}
     tasks.advance_run(str(run.pk))
@@ -159,7 +149,7 @@ def test_the_invariant_finds_a_changed_step_that_runs_unsaid(paused, ana, monkey
         seen.append("ran_changed_code_unsaid" in {result.invariant.code for result in results if result.count})
 
     approve(paused, ana)
-    deploy(monkeypatch, work=steps.check)
+    steps.deploy(monkeypatch, work=steps.check)
     monkeypatch.setitem(steps.HOOKS, "execute", look)
     drive(paused)
     services.decide(pause_of(paused).pk, action="revise", feedback="again", by=ana, via=Via.PAGE)

@@ -14,7 +14,6 @@ from hitl import services
 from hitl.models import Via
 from runs import inflight
 from runs.models import Definition
-from runs.workflows import base
 from runs.workflows.fingerprint import fingerprint
 from tests import steps
 from tests.conftest import drive, fresh, pause_of
@@ -40,15 +39,6 @@ def answered(order, by, *actions):
     return fresh(order)
 
 
-def deploy(monkeypatch, **changes):
-    """New code: `test.<name>` is another function, or none."""
-    for name, function in changes.items():
-        if function is None:
-            monkeypatch.delitem(base._STEPS, f"test.{name}")
-        else:
-            monkeypatch.setitem(base._STEPS, f"test.{name}", function)
-
-
 def verdicts():
     return [(found.verdict, found.steps, found.count) for found in inflight.report()]
 
@@ -61,7 +51,7 @@ def test_a_definition_holds_what_its_steps_do(make_order):
 
 def test_new_code_makes_a_new_definition_for_new_orders_only(make_order, monkeypatch):
     before = make_order()
-    deploy(monkeypatch, work=steps.check)
+    steps.deploy(monkeypatch, work=steps.check)
     assert make_order().definition_id != before.definition_id == fresh(before).definition_id
 
 
@@ -79,14 +69,14 @@ def test_runs_go_on_with_the_code_they_were_made_with(paused, make_order):
 
 
 def test_a_changed_step_that_is_ahead_is_named(paused, monkeypatch):
-    deploy(monkeypatch, work=steps.check)
+    steps.deploy(monkeypatch, work=steps.check)
     assert verdicts() == [("changed", ("execute",), 1)]
-    deploy(monkeypatch, finish=steps.work)
+    steps.deploy(monkeypatch, finish=steps.work)
     assert verdicts() == [("changed", ("execute", "finish"), 1)]
 
 
 def test_a_step_that_is_behind_does_not_count(paused, ana, monkeypatch):
-    deploy(monkeypatch, plan=steps.work)
+    steps.deploy(monkeypatch, plan=steps.work)
     assert verdicts() == [("changed", ("planning",), 1)]
     answered(paused, ana, "approve")
     assert verdicts() == [("compatible", (), 1)]
@@ -95,7 +85,7 @@ def test_a_step_that_is_behind_does_not_count(paused, ana, monkeypatch):
 def test_a_step_that_an_answer_may_lead_back_to_is_ahead(paused, ana, monkeypatch):
     """The review may be sent back to the execution."""
     drive(answered(paused, ana, "approve", "approve"))
-    deploy(monkeypatch, work=steps.plan)
+    steps.deploy(monkeypatch, work=steps.plan)
     assert fresh(paused).phase == "awaiting_review_decision"
     assert verdicts() == [("changed", ("execute",), 1)]
     answered(paused, ana, "approve")
@@ -104,16 +94,16 @@ def test_a_step_that_an_answer_may_lead_back_to_is_ahead(paused, ana, monkeypatc
 
 def test_what_lies_behind_an_interrupt_does_not_count(make_order, monkeypatch):
     drive(make_order("writing-quick", interrupt_before=["execute"]))
-    deploy(monkeypatch, plan=steps.work)
+    steps.deploy(monkeypatch, plan=steps.work)
     assert verdicts() == [("compatible", (), 1)]
-    deploy(monkeypatch, work=steps.plan)
+    steps.deploy(monkeypatch, work=steps.plan)
     assert verdicts() == [("changed", ("execute",), 1)]
 
 
 def test_runs_of_one_definition_are_judged_by_where_they_are(make_order, ana, monkeypatch):
     early, late = make_order(), make_order()
     answered(late, ana, "approve", "skip_review")
-    deploy(monkeypatch, work=steps.plan)
+    steps.deploy(monkeypatch, work=steps.plan)
     changed, well = inflight.report()
     assert (changed.verdict, changed.runs) == ("changed", (early.latest_run.shown_id,))
     assert (well.verdict, well.runs) == ("compatible", (late.latest_run.shown_id,))
@@ -121,12 +111,12 @@ def test_runs_of_one_definition_are_judged_by_where_they_are(make_order, ana, mo
 
 
 def test_a_step_that_is_gone_is_missing(paused, monkeypatch):
-    deploy(monkeypatch, finish=None, work=steps.plan)
+    steps.deploy(monkeypatch, finish=None, work=steps.plan)
     assert verdicts() == [("missing", ("finish",), 1)]
 
 
 def test_an_order_on_a_step_that_is_gone_is_made_and_says_so(templates, make_order, monkeypatch):
-    deploy(monkeypatch, plan=None)
+    steps.deploy(monkeypatch, plan=None)
     order = make_order()
     assert order.definition.steps[0]["fingerprint"] == ""
     assert verdicts() == [("missing", ("planning",), 1)]
@@ -147,7 +137,7 @@ def test_runs_that_have_ended_do_not_count(make_order, ana, monkeypatch):
     drive(make_order("writing-fail"))
     cancelled = make_order()
     services.cancel_order(cancelled.pk, by=ana, via=Via.PAGE)
-    deploy(monkeypatch, plan=None)
+    steps.deploy(monkeypatch, plan=None)
     assert inflight.report() == []
 
 
@@ -162,7 +152,7 @@ def test_many_runs_cost_no_more_queries_than_one(make_order, monkeypatch):
     for _ in range(14):
         make_order()
     assert queries() == one
-    deploy(monkeypatch, plan=None)
+    steps.deploy(monkeypatch, plan=None)
     [found] = inflight.report()
     assert (found.count, len(found.runs)) == (15, 10)
     assert ", …" in command()[1]
@@ -174,7 +164,7 @@ def test_the_command_says_a_line_for_each_and_ends_with_one_on_a_breach(paused, 
     code, text = command()
     digest, run = paused.definition_id[:12], paused.latest_run.shown_id
     assert (code, text.splitlines()[0]) == (0, f"writing v1 {digest}: compatible, 1: {run}")
-    deploy(monkeypatch, check=steps.work)
+    steps.deploy(monkeypatch, check=steps.work)
     code, text = command()
     assert (code, text.splitlines()) == (
         1,
@@ -187,6 +177,6 @@ def test_the_json_is_one_document(paused, monkeypatch):
     found = {"definition": paused.definition_id, "template": "writing v1", "count": 1, "runs": [paused.latest_run.shown_id]}
     code, text = command("--json")
     assert (code, json.loads(text)) == (0, {"ok": True, "found": [{**found, "verdict": "compatible", "steps": []}]})
-    deploy(monkeypatch, finish=None)
+    steps.deploy(monkeypatch, finish=None)
     code, text = command("--json")
     assert (code, json.loads(text)) == (1, {"ok": False, "found": [{**found, "verdict": "missing", "steps": ["finish"]}]})
