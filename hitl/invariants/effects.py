@@ -11,12 +11,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import F, QuerySet
 
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.decisions import Rows
-from hitl.models import STEP_AROUND, Decision, Import
+from hitl.models import STEP_AROUND, Decision
 from runs.agents import approval, config, tools
 from runs.engine import approvals
 from runs.engine.approvals import DecisionRecord
@@ -88,8 +88,7 @@ def _approved(metadata: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 def done_for_nobody(before: dt.datetime) -> Iterator[Checkpoint]:
     """What a step did relying on an approval that is none, or that was for something else."""
-    asked = Pause.objects.filter(run__thread=OuterRef("thread"))
-    return _unfounded(Checkpoint.objects.filter(Exists(asked), graph=None), lambda metadata: metadata.get(approvals.RELIED, {}))
+    return _unfounded(Checkpoint.objects.filter(graph=None), lambda metadata: metadata.get(approvals.RELIED, {}))
 
 
 def stepped_around_unrecorded(before: dt.datetime) -> Iterator[Run]:
@@ -157,7 +156,7 @@ def _told(state: Mapping[str, Any]) -> dict[str, Any]:
 def called_for_nobody(before: dt.datetime) -> Iterator[Event]:
     """Calls of tools that were made though the rules ask about them, and nobody approved them with just these arguments."""
     made = Event.objects.filter(kind=EventKind.TOOL_CALL_COMPLETED).exclude(run_id=None)
-    made = made.exclude(thread__in=Import.objects.values("thread"))  # what a document tells is its importer's word
+    made = made.exclude(thread__imported_at__gte=F("at"))  # what a document tells is its importer's word
     part: list[Event] = []
     for event in made.order_by("pk").iterator(chunk_size=PART):
         part.append(event)
