@@ -229,6 +229,7 @@ ASGI_APPLICATION = "project.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "project.templating.SendableTemplates",
+        "NAME": "django",  # as libraries ask for it, which would else be the module's name
         "DIRS": [BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
