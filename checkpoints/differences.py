@@ -256,8 +256,8 @@ def _by_id(then: list[str | int], now: list[str | int]) -> tuple[Pairs, bool]:
 
 def _by_content(then: list[str], now: list[str]) -> Iterator[tuple[int | None, int | None]]:
     """What is equal at both ends is passed over; what is between is matched, in order, as far as it is short enough for that."""
-    head = _common(then, now)
-    tail = _common(reversed(then[head:]), reversed(now[head:]))
+    head = common_start(then, now)
+    tail = common_start(reversed(then[head:]), reversed(now[head:]))
     before, after = then[head : len(then) - tail], now[head : len(now) - tail]
     if max(len(before), len(after)) > LINES:
         yield from _by_place(head, len(before), head, len(after))
@@ -267,7 +267,8 @@ def _by_content(then: list[str], now: list[str]) -> Iterator[tuple[int | None, i
             yield from _by_place(head + first, last - first, head + begin, end - begin)
 
 
-def _common(one: Iterable[str], other: Iterable[str]) -> int:
+def common_start(one: Iterable[str], other: Iterable[str]) -> int:
+    """Count the items that both begin with."""
     count = 0
     for first, second in zip(one, other, strict=False):
         if first != second:

@@ -24,6 +24,7 @@ REPLAYED = "Idempotent-Replayed"
 ANSWERING = dt.timedelta(seconds=2)
 """How long a request may take from its first commit to its answer; later it is answered from what was made."""
 EVERY = 0.05
+"""Seconds between two looks, with no transaction open: the first request is about to write its answer."""
 API = "/api/v1/"
 FOLDERS = {
     "wo": "work-orders",

@@ -13,6 +13,7 @@ from difflib import Match, SequenceMatcher
 from itertools import zip_longest
 
 from checkpoints import unseen
+from checkpoints.differences import common_start
 from runs import limits
 
 AROUND = 2
@@ -75,22 +76,13 @@ class _Matcher(SequenceMatcher[str]):
 
 def _operations(old: Sequence[str], new: Sequence[str], work: Work) -> list[tuple[bool, Sequence[str], Sequence[str]]]:
     """Stretches of both, and whether they are the same: equal beginnings and ends cost nothing. Raises TooDifferent."""
-    head = _common(old, new)
-    tail = _common(old[: head - 1 if head else None : -1], new[: head - 1 if head else None : -1])
+    head = common_start(old, new)
+    tail = common_start(old[: head - 1 if head else None : -1], new[: head - 1 if head else None : -1])
     middle = slice(head, len(old) - tail), slice(head, len(new) - tail)
     matcher = _Matcher(old[middle[0]], new[middle[1]], work)
     found = [(tag == "equal", matcher.old[i1:i2], matcher.new[j1:j2]) for tag, i1, i2, j1, j2 in matcher.get_opcodes()]
     begin, end = (True, old[:head], new[:head]), (True, old[len(old) - tail :], new[len(new) - tail :])
     return [one for one in (begin, *found, end) if one[1] or one[2]]
-
-
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    count = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
 
 
 def compare(before: str, after: str, *, work: Work | None = None) -> list[Line]:
