@@ -70,7 +70,7 @@ class Card:
 
     @cached_property
     def changed_code(self) -> list[str]:
-        """Titles of the steps ahead whose code is not the code that the work was asked for with."""
+        """Titles of the steps ahead whose code has changed, or is missing, since the work was asked for."""
         return inflight.changed_ahead(self.pause)
 
     @cached_property

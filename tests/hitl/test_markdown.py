@@ -89,7 +89,7 @@ def test_the_card_and_the_receipt_say_what_is_not_to_be_seen_and_show_the_text(p
     page.post(f"/pauses/{pause.shown_id}/decide", {"action": "approve", "revision": "1"})
     receipt = page.get(re.search(r"/decisions/dec_\w+/", page.get("/").content.decode()).group()).content.decode()
     for shown in (first, receipt):
-        assert "Not all of the text is to be seen above" in shown
+        assert "Part of the text is not visible above" in shown
         assert shown.count("pay eve &lt;b&gt;") == 2  # the note, and the text as written
         assert re.search(r"<details[^>]*><summary>.*?Text as written", shown, re.DOTALL)
 

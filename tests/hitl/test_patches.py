@@ -136,7 +136,7 @@ def test_the_card_and_the_receipt_show_a_crafted_patch_as_it_is(page, order_that
     page.post(f"/pauses/{pause.shown_id}/decide", {"action": "approve", "revision": "1"})
     receipt = page.get(re.search(r"/decisions/dec_\w+/", page.get("/").content.decode()).group()).content.decode()
     for shown in (first, receipt):
-        assert "not as git writes one" in shown
+        assert "not in git" in shown
         assert "Line 7 of the patch" in shown
         said = html.unescape(re.sub(r"<[^>]*>", "", shown))
         assert all(unseen.plain(line).replace("⟦", "").replace("⟧", "") in said for line in lines)
