@@ -51,6 +51,11 @@ adversary: .venv/dev
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.txt
 	touch $@
 
+# Programs of Node for `make check` and the tests: Node 20 or newer of the machine, else Node from a wheel. A machine that reaches no
+# npm registry goes without, and whoever needs one of the programs says so.
+.venv/node: tests/node/package-lock.json | .venv/bin/uv
+	@$(BIN)/python -m tests.node.install $@
+
 .venv/dev: requirements-dev.txt requirements.txt requirements-agents.txt requirements-forges.txt requirements-langgraph.txt | .venv/bin/uv
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements-dev.txt
 	touch $@
