@@ -7,7 +7,7 @@ from checkpoints import converters, redaction, sealing
 
 class CheckpointsConfig(AppConfig):
     name = "checkpoints"
-    verbose_name = "Memory: threads and checkpoints"
+    verbose_name = "Threads and checkpoints"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

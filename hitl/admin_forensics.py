@@ -72,11 +72,11 @@ class AroundForm(ForkForm):
     around = forms.CharField(
         max_length=forks.MAX_REASON,
         required=False,  # not where nothing is edited any more
-        label="Reason for stepping around the review",
+        label="Reason for bypassing the review",
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "aria-required": "true"}),
         help_text=(
             "The reviewers have not answered for the state as you edited it. With a reason here the run begins all the same. The ledger "
-            "records it as your decision, with your name, this reason and what was stepped around, and the trail shows it to everybody who "
+            "records it as your decision, with your name, this reason and what was bypassed, and the trail shows it to everybody who "
             "sees the thread. It approves nothing: a later step that asks whether its effect was approved still finds no approval."
         ),
     )
@@ -96,13 +96,13 @@ def _facing(stands: forks.ReviewStands, request: HttpRequest, *, asked: bool) ->
     refused = f"{stands.reviews} has rules on who approves it, and nobody has approved the state as you edited it. Nothing began."
     if not stepping.may_step_around(cast(User, request.user)):
         form = ForkForm(request.POST)
-        right = "the right “Can step around a review”, which you do not have"
+        right = "the right “Can bypass a review”, which you do not have"
         form.add_error(None, f"{refused} Begin at that step or before it, which asks again; or ask somebody with {right}.")
         return form
     form = AroundForm(request.POST)
     if asked:
-        form.add_error("around", "Say why. Without a reason nothing is stepped around.")
-    form.add_error(None, f"{refused} Begin at that step or before it, which asks again; or step around the review, and say why.")
+        form.add_error("around", "Say why. Without a reason nothing is bypassed.")
+    form.add_error(None, f"{refused} Begin at that step or before it, which asks again; or bypass the review, and say why.")
     return form
 
 
@@ -251,7 +251,7 @@ class CheckpointForensics(CheckpointPages):
             edited = " with the edited state" if state is not None else ""
             messages.success(request, f"{run.shown_id} goes on from {checkpoint.shown_id}{edited}. What came after it stays as it was.")
             if (decision := Decision.objects.filter(pause__run=run, action=STEP_AROUND).first()) is not None:
-                messages.success(request, f"That you stepped around a review is recorded as {decision.shown_id}.")
+                messages.success(request, f"Your bypass of a review is recorded as {decision.shown_id}.")
             return HttpResponseRedirect(reverse("admin:checkpoints_thread_change", args=[checkpoint.thread_id]))
         return None
 

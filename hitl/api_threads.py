@@ -235,7 +235,7 @@ class RunIn(serializers.Serializer[Any]):
     step_around = serializers.BooleanField(
         default=False,
         help_text="Begin also behind a step that has review rules. Needs the right `runs.step_around_review` and a reason; the ledger "
-        "records who stepped around which review, and why. It approves nothing.",
+        "records who bypassed which review, and why. It approves nothing.",
     )
 
     def validate_input(self, value: Any) -> Any:

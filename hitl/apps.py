@@ -4,7 +4,7 @@ from django.db.models.signals import post_migrate, pre_migrate
 
 class HitlConfig(AppConfig):
     name = "hitl"
-    verbose_name = "People: decisions and tokens"
+    verbose_name = "Decisions and tokens"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

@@ -223,7 +223,7 @@ class Standing(Place):
         self._approving()
 
     def _no_reviewer(self) -> NotAllowed:
-        return NotAllowed("not_a_reviewer", f"You may look at this question, but not answer it: {self.who}.")
+        return NotAllowed("not_a_reviewer", f"You may look at this question, but not answer it. Reviewers: {self.who}.")
 
     def refusal(self, action: str) -> Refused | None:
         """Why the person may not give this answer; None where he may."""
@@ -235,15 +235,15 @@ class Standing(Place):
 
     @property
     def who(self) -> str:
-        """Who answers, in words."""
+        """Names of the reviewers, in words: `ana, ben, group auditors`."""
         actors = named(self.pause)
         users = sorted({name for one in actors for name in one.get("users", [])})
         groups = sorted({name for one in actors for name in one.get("groups", [])})
-        parts = [*users, *(f"the group {name}" for name in groups)]
+        parts = [*users, *(f"group {name}" for name in groups)]
         if open_to_all(self.pause):
             team = self.pause.run.thread.team
-            parts = [name_of(self.pause.run.thread.owner), *([f"the group {team}"] if team else []), *parts]
-        return f"it is answered by {' or '.join([*parts, *self.pause.outside.get('to', [])])}"
+            parts = [name_of(self.pause.run.thread.owner), *([f"group {team}"] if team else []), *parts]
+        return ", ".join([*parts, *self.pause.outside.get("to", [])])
 
 
 def answerers(pause: Pause) -> QuerySet[User]:

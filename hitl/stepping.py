@@ -66,7 +66,7 @@ def may_step_around(by: User) -> bool:
 
 def _check_right(by: User) -> None:
     if not may_step_around(by):
-        words = "Stepping around a review needs a right of its own (“Can step around a review”), so nothing began."
+        words = "Bypassing a review needs a right of its own (“Can bypass a review”), so nothing began."
         raise policy.NotAllowed("step_around_not_allowed", words)
 
 
@@ -106,12 +106,12 @@ def _question(run: Run, first: Checkpoint, passed: Sequence[FrozenStep], reason:
         step=passed[0]["name"],
         phase=PHASE,
         status=PauseStatus.ANSWERED,
-        question=f"Step around the review of {_titles(passed)}?"[:300],
+        question=f"Bypass the review of {_titles(passed)}?"[:300],
         content=content,
         facts=facts,
         content_digest=codec.digest(codec.encode({"content": content, "facts": facts})),
         ways={STEP_AROUND: first.next_step},
-        labels={STEP_AROUND: "Stepped around the review"},
+        labels={STEP_AROUND: "Bypassed the review"},
         opened_at=now,
         closed_at=now,
         told=Told.END,

@@ -124,9 +124,7 @@ def _fields(step: Mapping[str, Any]) -> dict[str, forms.Field]:
         "quorum": forms.IntegerField(
             required=False, initial=review.get("quorum", 1), min_value=1, max_value=20, label="How many must approve"
         ),
-        "self_approval": forms.BooleanField(
-            required=False, initial=review.get("self_approval", True), label="Who asked for the work may approve it"
-        ),
+        "self_approval": forms.BooleanField(required=False, initial=review.get("self_approval", True), label="The requester may approve"),
         "risk": forms.ChoiceField(
             required=False, initial=review.get("risk", "normal"), choices=[(risk, RISK_WORDS[risk]) for risk in RISKS], label="Risk"
         ),

@@ -36,16 +36,16 @@ def undo(decision_id: uuid.UUID, *, by: User, via: Via) -> Decision:
     if why_not := _why_not(decision, by):
         raise NotYours(why_not)
     if decision.goes_on_at is None or decision.pause is None:
-        raise TooLate("This answer could not be taken back: its step leaves no time for that.")
+        raise TooLate("This answer cannot be undone: its step leaves no time for that.")
     if hasattr(decision, "undone_by"):
-        raise TooLate(f"{decision.undone_by.who} took this answer back already.")
+        raise TooLate(f"{decision.undone_by.who} undid this answer already.")
     return _undo(decision, until=decision.goes_on_at, by=by, via=via)
 
 
 def _why_not(decision: Decision, user: User) -> str:
     if user.is_superuser or decision.decided_by_id == user.pk:
         return ""
-    return f"Only {decision.name}, who gave this answer, or an administrator may take it back."
+    return f"Only {decision.name}, who gave this answer, or an administrator can undo it."
 
 
 @transaction.atomic(durable=True)

@@ -8,7 +8,7 @@ from runs.agents import model
 
 class RunsConfig(AppConfig):
     name = "runs"
-    verbose_name = "Machine: work orders and runs"
+    verbose_name = "Work orders and runs"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

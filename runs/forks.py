@@ -120,7 +120,7 @@ def check_reviews(steps: Sequence[FrozenStep], next_step: str, *, around: bool =
         titles = " and ".join(f"“{step['title']}” ({step['name']})" for step in passed)
         raise ReviewStands(
             f"{titles} has rules on who approves it, so no run begins behind it with a state, a step or input of one's own. "
-            f"Begin at {passed[0]['name']} or before it, which asks again; or have somebody with the right to it step around the review, "
+            f"Begin at {passed[0]['name']} or before it, which asks again; or have somebody with the right to it bypass the review, "
             "which is recorded.",
             reviews=titles,
         )

@@ -278,7 +278,7 @@ class Run(ids.Shown, models.Model):
                 fields=["parent", "id"], condition=Q(parent__isnull=False), name="run_by_parent"
             ),  # join, cancel, the order's page
         ]
-        permissions = [("step_around_review", "Can step around a review")]
+        permissions = [("step_around_review", "Can bypass a review")]
 
     def __str__(self) -> str:
         return self.shown_id

@@ -86,7 +86,7 @@ def checkpoint_resume(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpRes
         except (NothingToFork, store.CheckpointDamaged) as error:
             problem, status = str(error), 409
         else:
-            messages.info(request, f"Run {run.shown_id} goes on from the checkpoint. What came after it stays in the history.")
+            messages.info(request, f"Run {run.shown_id} continues from the checkpoint. What came after it stays in the history.")
             return redirect(home_of(found.thread))
     elif request.method == "POST":
         status = 422

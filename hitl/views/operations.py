@@ -42,5 +42,5 @@ def accept_code(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     except NotHeld as refused:
         messages.error(request, str(refused))
     else:
-        messages.success(request, "The run goes on with the code as it is now.")
+        messages.success(request, "The run continues with the current code.")
     return redirect("hitl:operations")

@@ -48,7 +48,7 @@ TAKEN = {
 }
 BECAME = {
     "started": "A new run began.",
-    "resumed": "The failed run goes on where it stopped.",
+    "resumed": "The failed run continues from the failed step.",
     "asked": "Nothing was decided; the question was put once more.",
     "following": "A run is at work already.",
     "interrupted": "The run at work was cancelled; a new one began with your message.",

@@ -116,14 +116,14 @@ def test_a_list_names_successors_without_a_query_for_each(cancelled, api, ana):
 
 def test_the_page_offers_it_and_both_pages_name_the_other(cancelled, page):
     url = f"/work-orders/{cancelled.shown_id}/"
-    assert "Ask for it again" in page.get(url).content.decode()
+    assert "Start over as a new order" in page.get(url).content.decode()
     made = page.post(f"{url}again")
     new = WorkOrder.objects.get(again_of=cancelled)
     assert (made.status_code, made["Location"]) == (302, f"/work-orders/{new.shown_id}/")
     assert f'href="{url}"' in page.get(made["Location"]).content.decode()
     shown = page.get(url).content.decode()
     assert f'href="{made["Location"]}"' in shown
-    assert "Ask for it again" not in shown
+    assert "Start over as a new order" not in shown
     assert page.post(f"{url}again")["Location"] == url
 
 

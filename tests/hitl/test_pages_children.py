@@ -274,7 +274,7 @@ def test_a_suspension_of_the_child_runs_is_told(page, crew):
     advance(order.latest_run_id, budget=60)
     assert "Suspend after this step" in text(page.get(url(order)))
     page.post(url(order, "suspend"))
-    assert "Stops at the next step boundary, as Ana Ruiz wished." in text(page.get(url(order)))
+    assert "Stops after the current step, as Ana Ruiz asked." in text(page.get(url(order)))
     work_off()
     shown = text(page.get(url(order)))
     assert "Stops at the next" not in shown

@@ -62,7 +62,7 @@ def test_a_failed_run_can_be_resumed(page, say, thread):
     assert ">Resume</button>" in shown
     FAIL.clear()
     response = page.post(url(thread, "resume"), follow=True)
-    assert "The failed run goes on where it stopped." in text(response)
+    assert "The failed run continues from the failed step." in text(response)
     work_off()
     assert RAN == ["step1", "step2", "step2", "step3"]
 

@@ -206,7 +206,7 @@ def test_a_run_at_work_stops_at_the_next_boundary_when_a_person_wishes_and_goes_
     say("Hello", template="talk", work=False)
     assert "Suspend after this step" in text(page.get(url(thread)))
     assert page.post(url(thread, "suspend")).status_code == 302
-    assert "Stops at the next step boundary, as Ana Ruiz wished." in text(page.get(url(thread)))
+    assert "Stops after the current step, as Ana Ruiz asked." in text(page.get(url(thread)))
     run = Run.objects.get()
     advance(run.pk, budget=20)
     pause = Pause.objects.open().get()

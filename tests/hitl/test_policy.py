@@ -224,13 +224,13 @@ def test_buttons_are_off_with_the_reason_and_never_hidden(ruled, ben, ana, cleo)
     order = ruled(REVIEWERS)
     page = browser(ben).get(f"/work-orders/{order.shown_id}/").content.decode()
     assert page.count('disabled aria-describedby="why-not"') == 4  # approve, revise, the template's own, cancel
-    assert "You may look at this question, but not answer it: it is answered by cleo or the group auditors." in page
+    assert "You may look at this question, but not answer it. Reviewers: cleo, group auditors." in page
     assert 'disabled aria-describedby="why-not"' not in browser(cleo).get(f"/work-orders/{order.shown_id}/").content.decode()
 
 
 def test_a_question_without_rules_says_as_little_as_before(paused, ben):
     page = browser(ben).get(f"/work-orders/{paused.shown_id}/").content.decode()
-    assert "approvals are there" not in page
+    assert "approvals. One" not in page
     assert 'id="why-not"' not in page
 
 

@@ -252,5 +252,5 @@ def test_the_inbox_says_when_things_are_due_and_what_expired(order, ben):
     assert "Nobody answered in time" in inbox
     shown = client.get(f"/work-orders/{order.shown_id}/").content.decode()
     assert "Nobody answered in time" in shown
-    assert "Ask again" in shown
+    assert "Reopen question" in shown
     assert "data-approve" not in shown

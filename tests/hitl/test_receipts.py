@@ -122,7 +122,7 @@ def test_the_page_says_until_when_and_takes_it_back(held, page, ben, client):
     order, decision = held
     home = reverse("hitl:order", args=[order.pk])
     html = page.get(home).content.decode()
-    assert "Goes on at" in html and f'action="{reverse("hitl:undo", args=[decision.pk])}"' in html
+    assert "Continues at" in html and f'action="{reverse("hitl:undo", args=[decision.pk])}"' in html
     client.force_login(ben)
     shown = client.get(home).content.decode()
     assert "Only who gave this answer" in shown and reverse("hitl:undo", args=[decision.pk]) not in shown
@@ -130,11 +130,11 @@ def test_the_page_says_until_when_and_takes_it_back(held, page, ben, client):
     assert fresh(order).latest_run.status == "pending"
     answered = page.post(reverse("hitl:undo", args=[decision.pk]), follow=True)
     assert answered.redirect_chain[0][0] == home
-    assert "Taken back" not in html and "took the answer back" in answered.content.decode()
+    assert "Undone" not in html and "undid the answer" in answered.content.decode()
     assert pause_of(order).revision == 1
     again = page.post(reverse("hitl:undo", args=[decision.pk]), follow=True)
     assert "took this answer back already" in again.content.decode()
-    assert "This answer was taken back by Ana Ruiz" in receipt(page, decision).content.decode()
+    assert "This answer was undone by Ana Ruiz" in receipt(page, decision).content.decode()
 
 
 def test_get_takes_nothing_back(held, page):

@@ -145,8 +145,8 @@ def test_who_has_the_right_steps_around_a_review_on_the_record(refused, operator
     assert drive(run).status == "completed" and RAN == ["step3"]
     (told,) = [event.data for event in Event.objects.filter(thread=refused, kind="pause_updated")]
     assert (told["what"], told["by"], told["reason"]) == ("stepped_around", decision.name, "Ben is away")
-    assert "stepped around the review of" in page.get(f"/threads/{refused.shown_id}/").content.decode()
-    assert "Stepped around" in page.get(f"/decisions/{decision.shown_id}/").content.decode()
+    assert "bypassed the review of" in page.get(f"/threads/{refused.shown_id}/").content.decode()
+    assert "Bypassed" in page.get(f"/decisions/{decision.shown_id}/").content.decode()
     assert [row["action"] for row in map(exporting.told, exporting.rows([decision.ledger_id]))] == ["cancel", STEP_AROUND]
     assert (list(verifying.Check().breaches()), broken()) == ([], {})
     erasure.erase(refused.pk, by="admin", reason="asked for")
@@ -229,7 +229,7 @@ def test_the_admin_asks_who_may_for_a_reason_of_its_own_and_records_it(forked, o
     before = rows()
     refused = forked()
     assert (refused.status_code, rows()) == (409, before)
-    assert "Reason for stepping around the review" in refused.text and "It approves nothing" in refused.text
+    assert "Reason for bypassing the review" in refused.text and "It approves nothing" in refused.text
     assert "(step2) has rules on who approves it" in refused.text
     kept = refused.context["form"]
     assert ('"mine"' in kept["state"].value(), kept["reason"].value()) == (True, "a wrong total")
@@ -238,7 +238,7 @@ def test_the_admin_asks_who_may_for_a_reason_of_its_own_and_records_it(forked, o
     run = decision.pause.run
     assert (decision.decided_by, decision.feedback, decision.via, run.reason) == (operator, "Ben is away", "admin", "a wrong total")
     assert f"recorded as {decision.shown_id}" in said(done)[1][1]
-    assert "stepped around the review of" in page.get(f"/threads/{run.thread.shown_id}/").text
+    assert "bypassed the review of" in page.get(f"/threads/{run.thread.shown_id}/").text
     assert (drive(run).status, broken()) == ("completed", {})
 
 
@@ -258,7 +258,7 @@ def test_without_the_right_the_admin_says_who_may(forked, fields):
     before = rows()
     answer = forked(**fields)
     assert answer.status_code == 409
-    assert "Can step around a review" in answer.text and "id_around" not in answer.text
+    assert "Can bypass a review" in answer.text and "id_around" not in answer.text
     assert rows() == before
 
 

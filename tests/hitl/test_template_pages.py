@@ -40,7 +40,7 @@ def test_the_list_says_where_each_template_asks(editor):
     page = editor.get("/templates/").content.decode()
     row = re.search(r"Tidy a repository</a>.*?</li>", page, re.S)
     assert row
-    assert "Asks after Planning, Execute, Review." in row[0]
+    assert "Pauses after Planning, Execute, Review." in row[0]
 
 
 def test_a_pause_is_taken_out_in_the_browser_and_the_next_order_runs_on(editor, make_order):

@@ -146,7 +146,7 @@ def test_what_was_taken_back_is_not_taken_back_again(asked, ana):
     decision = approve(asked, ana)
     undoing.undo(decision.pk, by=ana, via=Via.PAGE)
     approve(asked, ana)
-    with pytest.raises(undoing.TooLate, match="Ana Ruiz took this answer back already"):
+    with pytest.raises(undoing.TooLate, match="Ana Ruiz undid this answer already"):
         undoing.undo(decision.pk, by=ana, via=Via.PAGE)
 
 

@@ -168,7 +168,7 @@ def test_a_person_suspends_on_the_page_and_sees_that_it_will_stop(make_order, an
     order = make_order("writing-quick")
     assert b"Suspend after this step" in page.get(f"/work-orders/{order.shown_id}/").content
     assert page.post(f"/work-orders/{order.shown_id}/suspend").status_code == 302
-    assert b"Stops at the next step boundary, as Ana Ruiz wished." in page.get(f"/work-orders/{order.shown_id}/").content
+    assert b"Stops after the current step, as Ana Ruiz asked." in page.get(f"/work-orders/{order.shown_id}/").content
     drive(order)
     assert b"Suspended by Ana Ruiz" in page.get(f"/work-orders/{order.shown_id}/").content
 

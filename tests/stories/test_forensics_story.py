@@ -110,7 +110,7 @@ def test_a_reviewer_looks_back_and_resumes_from_a_checkpoint_without_javascript(
     page.get_by_label("Reason").fill("once more")
     shot(page, "resume-desktop")
     page.get_by_role("button", name="Resume from here").click()
-    expect(page.locator("main")).to_contain_text("goes on from the checkpoint")
+    expect(page.locator("main")).to_contain_text("continues from the checkpoint")
     stack.ended(order, ana)
     page.goto(page.url)
     page.get_by_role("link", name="History and branches").click()

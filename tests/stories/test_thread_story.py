@@ -196,7 +196,7 @@ def test_an_earlier_message_is_edited_the_run_is_stopped_and_a_message_waits_its
     """S0-80: the old branch stays; what was said when it stopped is kept."""
     page = open_page("ana", "/")
     open_thread(page, "Again")
-    page.get_by_label("A message that comes then").select_option("queue")
+    page.get_by_label("A message sent meanwhile").select_option("queue")
     page.locator(".busy-choice button").click()
     page.get_by_label("Template").select_option("slow-chat")
     say(page, "One")
