@@ -51,6 +51,7 @@ class MessageOut(serializers.Serializer[Any]):
     thinking = serializers.CharField(help_text="What the model thought aloud before it, cut; no part of the answer. Empty for most models.")
     imported = serializers.BooleanField(help_text="It came with a document: no run of this server said or heard it.")
     left_out = LeftOutOut(help_text="What the model was not given for this answer, since the conversation is too long; zeros for none.")
+    ended = serializers.CharField(help_text="Why it is no whole answer: length, refusal, content_filter or empty. Empty for a whole one.")
 
 
 class ThreadMessages(APIView):

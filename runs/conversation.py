@@ -13,7 +13,7 @@ from runs.models import Run
 from runs.services import InputInvalid
 
 MESSAGES = "messages"
-"""State key: `{"id", "role", "content", "run_id", "loop", "tools", "at", "thinking", "left_out"}` each, most of it optional."""
+"""State key: `{"id", "role", "content", "run_id", "loop", "tools", "at", "thinking", "left_out", "ended"}` each, most of it optional."""
 SPOKEN = (EventKind.STREAMING_CHUNK, EventKind.TOOL_CALL_STARTED, EventKind.TOOL_CALL_COMPLETED)
 BOUNDS = (
     EventKind.STEP_STARTED, EventKind.STEP_COMPLETED, EventKind.APPROVAL_REQUESTED, EventKind.AWAIT_HUMAN_INPUT,
@@ -59,6 +59,8 @@ class Message:
     """No run of this server said or heard it: it came with a document."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """What of the conversation the model was not given for it: earlier `messages`, and `results` of tools that were shortened."""
+    ended: str = ""
+    """How it ended, where it is no whole answer: `length refusal content_filter empty`."""
 
     @property
     def by_person(self) -> bool:
@@ -77,7 +79,8 @@ def _message(one: Any, place: int) -> Message | None:
         return None
     listed = one.get("tools")
     tools = [call for call in map(_call, listed if isinstance(listed, list) else []) if call is not None]
-    if not one["content"].strip() and not tools:
+    ended = _words(one.get("ended"), 40)
+    if not one["content"].strip() and not tools and not ended:
         return None
     return Message(
         id=_words(one.get("id"), 200) or f"#{place}",
@@ -90,6 +93,7 @@ def _message(one: Any, place: int) -> Message | None:
         interrupted=one.get("interrupted") is True,
         thinking=_words(one.get("thinking"), LONGEST_THOUGHTS),
         left_out=_counts(one.get("left_out")),
+        ended=ended,
     )
 
 

@@ -32,6 +32,10 @@ class Answer:
     tokens: tuple[int, int] = (100, 10)
     thinking: str = ""
     """Sent before the text, as `reasoning_content`."""
+    refusal: str = ""
+    """Sent in the field of that name, in place of the text."""
+    finish: str = ""
+    """The `finish_reason`; "" for what belongs to a whole answer."""
 
 
 Script = Callable[[list[dict[str, Any]]], Answer]
@@ -134,14 +138,16 @@ def _pieces(answer: Answer) -> Iterator[str]:
     yield piece({"role": "assistant", "content": ""})
     for word in answer.thinking.split():
         yield piece({"reasoning_content": f"{word} "})
-    for word in answer.text.split(" "):
+    for word in answer.refusal.split():
+        yield piece({"refusal": f"{word} "})
+    for word in answer.text.split(" ") if answer.text or not answer.refusal else []:
         yield piece({"content": word if word in TAGS else f"{word} "})
     for place, (tool, arguments) in enumerate(answer.calls):
         written = arguments if isinstance(arguments, str) else json.dumps(arguments)
         head = {"index": place, "id": f"call_{place}", "type": "function", "function": {"name": tool, "arguments": ""}}
         yield piece({"tool_calls": [head]})
         yield piece({"tool_calls": [{"index": place, "function": {"arguments": written}}]})
-    yield piece({}, "tool_calls" if answer.calls else "stop")
+    yield piece({}, answer.finish or ("tool_calls" if answer.calls else "stop"))
     read, wrote = answer.tokens
     usage = {"prompt_tokens": read, "completion_tokens": wrote, "total_tokens": read + wrote}
     yield json.dumps({"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "test", "choices": [], "usage": usage})

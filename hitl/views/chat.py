@@ -10,7 +10,7 @@ from typing import Any
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.views import family
 from runs import conversation
-from runs.agents import model
+from runs.agents import endings, model
 from runs.agents.requesting import in_words
 from runs.conversation import Message
 from runs.models import QueuedTurn, Run
@@ -67,6 +67,11 @@ class Bubble:
     def left_out(self) -> str:
         """What the model was not given for it, in words."""
         return in_words(self.message.left_out)
+
+    @property
+    def ended(self) -> str:
+        """Why it is no whole answer, in words; "" for a whole one."""
+        return endings.in_words(self.message.ended)
 
 
 @dataclass(kw_only=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runs.agents import asking, journal, memory, model, tools
+from runs.agents import asking, endings, journal, memory, model, tools
 from runs.agents.approval import Verdict, explain
 from runs.agents.config import ASK_HUMAN, Agent
 from runs.agents.journal import Journal, Ready
@@ -27,7 +27,7 @@ OUTPUT = "final_answer"
 KEPT = "What was done so far is kept; a retry has the limit anew."
 CODES = {"total_tokens": "limit_tokens", "cost": "limit_cost", "seconds": "limit_seconds"}
 UNITS = {"total_tokens": "tokens", "cost": "USD", "seconds": "seconds of work"}
-OF_THE_REQUEST = ("at", "thinking", "left_out")
+OF_THE_REQUEST = ("at", "thinking", "left_out", "ended")
 """What a message for people has from the request that it came of."""
 UNFIT = f"Give your answer by calling `{OUTPUT}` with an object that fits its schema. "
 
@@ -51,7 +51,10 @@ class Loop:
     def take(self) -> Outcome:
         """What this loop came to: the next one, a question, or the end of the turn."""
         if not memory.open_calls(self.mind):
+            endings.check(self.mind.get("ended"), model=self.agent.model or model.default().model)
             self._request()
+        if self.mind.get("ended"):
+            return Go(update=self._update(), to=self.context.step, commit=self._commit())
         response, wanted = self.mind["prompt_messages"][-1], memory.open_calls(self.mind)
         said = memory.text_of(response)
         if not wanted:
@@ -73,14 +76,35 @@ class Loop:
     def _request(self) -> None:
         _check_limits(self.agent, self.mind)
         recorded = self.context.once("request", self._asked, tell=self._usage)
-        used = {name: recorded[name] for name in memory.NOTHING_USED if name in recorded}
         if self.mind["current_loop"] == 1 + self.mind["loops_before"]:
             self.messages = memory.upserted(self.messages, self._message("user", memory.prompt_of(self.mind), at=recorded["at"]))
-        left_out = recorded.get("left_out", {})
-        self.mind = memory.heard(self.mind, recorded["message"], used, left_out=left_out, room=recorded.get("room", 0))
-        said = self._message("assistant", memory.text_of(recorded["message"]), at=recorded["at"])
+        ended = recorded.get("ended") or {}
+        if ended.get("kind") == endings.EMPTY and self.mind.get("so_far"):  # asked to go on, and there was nothing more to say
+            self.mind, ended = {**memory.heard(self.mind, None, recorded), "ended": None}, {}
+        elif ended:
+            self._hear_in_part(recorded, ended)
+        else:
+            self.mind = {**memory.heard(self.mind, recorded["message"], recorded), "ended": None}
+        said = self._message("assistant", memory.text_of(recorded["message"]) or ended.get("words", ""), at=recorded["at"])
         about = {name: recorded[name] for name in ("thinking", "left_out") if recorded.get(name)}
-        self.messages = memory.upserted(self.messages, {**said, **about})
+        self.messages = memory.upserted(self.messages, {**said, **about, **({"ended": ended["kind"]} if ended else {})})
+
+    def _hear_in_part(self, recorded: Json, ended: Mapping[str, Any]) -> None:
+        """After an answer that is no whole one: what is kept of it, and whether and how the model is asked to mend it. No call is made."""
+        message, calls = endings.without_calls(recorded["message"])
+        text = memory.text_of(message)
+        cut = ended["kind"] == endings.LENGTH
+        mendable = self.mind["current_loop"] - self.mind["loops_before"] < self.mind["total_loops"] and bool(
+            text.strip() or calls or not cut
+        )
+        noted = endings.noted(self.mind.get("ended"), ended, mendable=mendable)
+        self.mind = memory.heard(self.mind, message if cut and text else None, recorded)
+        if cut and (text or calls):
+            so_far = "" if calls else self.mind.get("so_far", "") + text
+            self.mind = {**memory.urged(self.mind, endings.CALL_AGAIN if calls else endings.CONTINUE), "so_far": so_far}
+        else:
+            self.mind = {**self.mind, "current_loop": self.mind["current_loop"] + 1}
+        self.mind = {**self.mind, "ended": noted}
 
     def _asked(self) -> Json:
         left = _seconds_left(self.agent, self.mind)
@@ -108,12 +132,21 @@ class Loop:
         )
         left_out = recorded.get("left_out", {})
         words += f". {in_words(left_out)}" if left_out else ""
-        more = {"left_out": left_out, "loop_num": self.context.loop_num, "loop": self.mind["current_loop"], "run": run, "thread": thread}
+        ended = recorded.get("ended", {}).get("kind", "")
+        words += f". {endings.in_words(ended)}" if ended else ""
+        more = {
+            "left_out": left_out,
+            "ended": ended,
+            "loop_num": self.context.loop_num,
+            "loop": self.mind["current_loop"],
+            "run": run,
+            "thread": thread,
+        }
         limit = _limits(self.agent)
         spent = _spent(run)
         left = {name: round(max(0, value - spent[name]), 8) for name, value in limit.items()}
         told = {"what": "usage", **own, **more, "limit": limit, "left": left}
-        return "log", {"message": words, "level": "info", **told}
+        return "log", {"message": words, "level": "warning" if ended else "info", **told}
 
     # The calls
 
@@ -232,7 +265,8 @@ class Loop:
         return Go(update=self._update(), to=self.context.step, commit=self._commit())
 
     def _answered(self, said: str) -> Outcome:
-        """The model answered and wants nothing: the turn ends, if this is what was asked for."""
+        """The model answered and wants nothing: the turn ends, if this is what was asked for. What was cut before it belongs to it."""
+        said, self.mind = self.mind.get("so_far", "") + said, {**self.mind, "so_far": ""}
         if not self.agent.output_schema:
             return self._finish(said, said)
         output = _object_in(said)

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict, cast
 
+from runs.agents.endings import Ended
 from runs.agents.model import HIDDEN, Reply
 from runs.workflows import owned
 from runs.workflows.base import Context, State, StepFailed
@@ -72,6 +73,10 @@ class AgentCheckpointState(TypedDict):
     """Where in `prompt_messages` this turn begins."""
     room: NotRequired[int]
     """About how many tokens the endpoint takes, where it refused more in this turn; 0 for what is settled."""
+    ended: NotRequired[Ended | None]
+    """How the last answer ended, where it was no whole one."""
+    so_far: NotRequired[str]
+    """What was said of the answer under way, where it was cut and is being continued."""
     run_depends: list[str]
     """The runs in which turns of this conversation were taken, oldest first."""
     is_resumed: bool
@@ -110,7 +115,7 @@ def recall(state: State, context: Context, *, prompt: str, max_loops: int) -> Ag
     mind["is_resumed"] = mind["is_resumed"] or bool(mind["tool_cache"] or mind["asked"] or open_calls(mind))
     if mind["call_context"]["metadata"].get("run_id") != context.run_id:  # another run goes on with it: it has limits of its own
         mind["is_resumed"], mind["usage"], mind["total_loops"] = True, NOTHING_USED, max_loops
-        mind["loops_before"] = mind["current_loop"] - 1
+        mind["loops_before"], mind["ended"] = mind["current_loop"] - 1, None
         mind["call_context"] = _call_context(context)
         mind["run_depends"] = _and(mind["run_depends"], context.run_id)
     return mind
@@ -149,6 +154,8 @@ def _begin(
         "call_context": _call_context(context),
         "history_offset": len(messages),
         "room": 0,
+        "ended": None,
+        "so_far": "",
         "run_depends": _and(before["run_depends"], context.run_id),
         "is_resumed": False,
         "asked": "",
@@ -171,18 +178,22 @@ def prompt_of(mind: AgentCheckpointState) -> str:
     return next((str(part["content"]) for part in reversed(first["parts"]) if part["part_kind"] == "user-prompt"), "")
 
 
-def heard(
-    mind: AgentCheckpointState, message: Json, used: Mapping[str, Any], *, left_out: Mapping[str, int] | None = None, room: int = 0
-) -> AgentCheckpointState:
-    """After a model's answer. `left_out` and `room`: see AgentCheckpointState."""
+def heard(mind: AgentCheckpointState, message: Json | None, recorded: Mapping[str, Any]) -> AgentCheckpointState:
+    """After a model's answer.
+
+    Args:
+        message: what the conversation keeps of it; None for nothing.
+        recorded: what was recorded of the request. `left_out` and `room`: see AgentCheckpointState.
+    """
+    used = {name: recorded[name] for name in NOTHING_USED if name in recorded}
     step = {"calls": [], "input_tokens": used.get("input_tokens", 0), "output_tokens": used.get("output_tokens", 0)}
-    if left_out:
-        step["left_out"] = dict(left_out)
+    if recorded.get("left_out"):
+        step["left_out"] = dict(recorded["left_out"])
     return {
         **mind,
-        "prompt_messages": [*mind["prompt_messages"], message],
+        "prompt_messages": [*mind["prompt_messages"], *([message] if message else [])],
         "intermediate_steps": {**mind["intermediate_steps"], str(mind["current_loop"]): step},
-        "room": room,
+        "room": recorded.get("room", 0),
         "usage": plus(mind["usage"], used),
         "thread_usage": plus(mind["thread_usage"], used),
     }
@@ -205,6 +216,7 @@ def closed(mind: AgentCheckpointState, results: Mapping[str, Mapping[str, Any]],
         "intermediate_steps": {**mind["intermediate_steps"], loop: {**mind["intermediate_steps"].get(loop, {}), "calls": told}},
         "tool_cache": {},
         "asked": "",
+        "so_far": "",
         "usage": plus(mind["usage"], used),
         "thread_usage": plus(mind["thread_usage"], used),
     }

@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from runs import addresses
-from runs.agents import scripted
+from runs.agents import endings, scripted
 from runs.agents.config import HISTORY, SCRIPTED
 from runs.workflows import extras
 from runs.workflows.base import ConfigInvalid, StepFailed
@@ -414,6 +414,8 @@ def _reply(endpoint: Endpoint, response: wire.ModelResponse) -> Reply:
 
     [message] = wire.ModelMessagesTypeAdapter.dump_python([response], mode="json", exclude_none=True)
     message.pop("usage", None)  # kept apart, as sums
+    if endings.of(message).kind == endings.BROKEN:
+        raise StepFailed(f"The model {endpoint.model} stopped in the middle of its answer.", code="model_cut")
     thoughts = [str(part.get("content", "")) for part in message["parts"] if part["part_kind"] == THINKING]
     usage = response.usage
     return Reply(
@@ -464,6 +466,8 @@ def _failure(error: Exception, endpoint: Endpoint) -> StepFailed:
             return StepFailed(f"{who} is away (HTTP {status}).", code="model_unavailable", after=after)
         case kinds.ModelAPIError() if 400 <= status < 500 and _speaks_of_length(error):
             return StepFailed(f"{who}: the conversation is longer than it takes.", code=TOO_LONG)
+        case kinds.ModelAPIError() if 400 <= status < 500 and error.provider_error_code == endings.FILTER:
+            return StepFailed(f"{who} was not asked: a content filter stopped the request. Ask in other words.", code="answer_filtered")
         case kinds.ModelAPIError() if 400 <= status < 500:
             return StepFailed(f"{who} refused the request (HTTP {status}): {_words(error)}", code="model_refused")
         case kinds.ModelConnectionError():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from runs.agents import memory, model, templating, window
+from runs.agents import endings, memory, model, templating, window
 from runs.agents.config import Agent
 from runs.agents.journal import shortened
 from runs.agents.memory import AgentCheckpointState, Json
@@ -40,6 +40,7 @@ class Request:
         """Ask the model; what is said comes over `Context.stream`. Gives what is recorded of the answer. Raises StepFailed."""
         began, at = time.monotonic(), dt.datetime.now(dt.UTC).isoformat()
         reply, given, room = self._asked_for_less(until=began + self.seconds)
+        ending = endings.of(reply.message)
         return {
             "message": memory.recorded(reply, self.context.key),
             "at": at,
@@ -53,6 +54,7 @@ class Request:
             "thinking": shortened(reply.thinking, THOUGHTS),
             "left_out": {name: n for name, n in (("messages", given.left_out), ("results", given.shortened)) if n},
             "room": room,
+            "ended": {"kind": ending.kind, "words": ending.words} if ending.kind else {},
         }
 
     def _asked_for_less(self, *, until: float) -> tuple[Reply, Given, int]:
