@@ -44,6 +44,8 @@ class Stack:
         self.folder = folder
         self.port = free_port()
         self.processes: list[subprocess.Popen[bytes]] = []
+        self.own: dict[str, dict[str, str]] = {}
+        """What a process is told alone, by its name."""
         inherited = {
             key: value
             for key, value in os.environ.items()
@@ -70,7 +72,7 @@ class Stack:
             process = subprocess.Popen(
                 [sys.executable, *arguments],
                 cwd=ROOT,
-                env=self.environment,
+                env={**self.environment, **self.own.get(name, {})},
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,

@@ -1,6 +1,7 @@
 """`make chaos`: many runs, everything is killed and restarted under them, twenty clients race for each answer; then the books are checked.
 
     make chaos ARGS="--runs 60 --pauses 3 --seed 7"
+    make chaos ARGS="--faults silence,sessions --minutes 5"
 
 Private PostgreSQL, Redis, Daphne, Celery workers and beat. The schedule of faults and the answers follow from the seed; what meets
 what, of course, does not. Prints its parameters first and one line of JSON last; exits with 1 on any breach.
@@ -18,7 +19,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from bench.chaos import EFFECTS, ONCE
+from bench.chaos.faults import known
 from tests.run import install_missing
 from tests.servers import PostgreSQL, Redis
 from tests.stack import Stack
@@ -26,36 +30,90 @@ from tests.stack import Stack
 
 def main(arguments: list[str]) -> int:
     options = read(arguments)
-    print("chaos:", " ".join(f"--{name.replace('_', '-')} {value}" for name, value in vars(options).items()), flush=True)
+    print("chaos:", " ".join(f"--{name.replace('_', '-')} {_shown(value)}" for name, value in vars(options).items()), flush=True)
     install_missing()
     with tempfile.TemporaryDirectory(prefix="waystation-chaos-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)
         with servers(folder) as (postgresql, redis):
-            stack = prepare(folder, postgresql, redis)
-            from bench.chaos.race import Race  # it knows the models, so Django is ready before
+            stack = prepare(folder, postgresql, redis, lease=options.lease)
+            from bench.chaos.race import Race  # they know the models, so Django is ready before
+            from bench.chaos.world import World
 
+            dice = random.Random(options.seed)
+            world = World(stack, postgresql, redis, workers=options.workers, lease=options.lease, dice=dice)
             try:
-                summary = Race(stack, options).run(postgresql, redis)
+                summary = Race(world, options).run()
             finally:
-                stack.stop()
-            if options.keep:
-                subprocess.run(["cp", *folder.glob("*.log"), options.keep], check=False)
+                world.stop()
+                if options.keep:
+                    subprocess.run(["cp", *folder.glob("*.log"), options.keep], check=False)
+    if options.table:
+        print(table(summary), flush=True)
     print(json.dumps(summary), flush=True)
     return 1 if summary["breaches"] else 0
 
 
 def read(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make chaos ARGS=…", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    told = "\n".join(f"  {name:9} {' '.join((fault.__doc__ or '').split())}" for name, fault in known().items())
+    parser = argparse.ArgumentParser(
+        prog="make chaos ARGS=…",
+        description=__doc__,
+        epilog=f"faults:\n{told}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--faults", type=_names, default=None, help="which, by name, with commas (all that can be made here)")
+    parser.add_argument("--minutes", type=float, default=0, help="ask for orders and make faults for so long, instead of --runs")
     parser.add_argument("--runs", type=int, default=1000, help="work orders (1000)")
+    parser.add_argument("--live", type=int, default=30, help="work orders that are under way at once, with --minutes (30)")
     parser.add_argument("--pauses", type=int, default=3, help="questions in each, every second one asked by a child run (3)")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the answers and the faults (drawn)")
-    parser.add_argument("--clients", type=int, default=20, help="how many race for each answer (20)")
+    parser.add_argument("--clients", type=int, default=0, help="how many race for each answer (20; 8 with --minutes)")
     parser.add_argument("--workers", type=int, default=2, help="Celery workers, two processes each (2)")
     parser.add_argument("--every", type=float, default=6, help="seconds between two faults, on average (6)")
-    parser.add_argument("--timeout", type=float, default=5400, help="seconds after which runs that have not ended are a breach (5400)")
+    parser.add_argument("--lease", type=float, default=9, help="seconds after which a worker that says nothing is lost (9)")
+    parser.add_argument("--timeout", type=float, default=0, help="seconds after which runs that have not ended are a breach")
+    parser.add_argument("--table", action="store_true", help="print the rows of docs/explanation/reliability.md too")
     parser.add_argument("--keep", default="", help="a folder for the logs")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.timeout = options.timeout or (0 if options.minutes else 5400)
+    options.clients = options.clients or (8 if options.minutes else 20)
+    options.faults = _possible(parser, options.faults)
+    return options
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if unknown := set(names) - set(known()):
+        raise argparse.ArgumentTypeError(f"no such fault: {', '.join(sorted(unknown))}. There are {', '.join(known())}.")
+    return names
+
+
+def _possible(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list[str]:
+    """The faults to make: one that was asked for and cannot be made is an error, else it is left out, aloud."""
+    reasons = {name: reason for name in wanted or known() if (reason := known()[name].possible())}
+    told = [f"{name} cannot be made here: {reason}" for name, reason in reasons.items()]
+    if wanted and told:
+        parser.error("; ".join(told))
+    for words in told:
+        print(words, flush=True)
+    return [name for name in wanted or known() if name not in reasons]
+
+
+def _shown(value: object) -> object:
+    return ",".join(value) if isinstance(value, list) else value
+
+
+def table(summary: dict[str, Any]) -> str:
+    """Rows of Markdown, one for each fault; what was lost, doubled or stuck is counted over all of them together."""
+    rows = [
+        "| fault | how many | lost | doubled | stuck | early | slowest: others | slowest: affected |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    counts = " | ".join(str(summary[kind]) for kind in ("lost", "doubled", "stuck", "early"))
+    for name, made in summary["faults"].items():
+        rows.append(f"| {name} | {made['times']} | {counts} | {made['slowest_others']} s | {made['slowest_affected']} s |")
+    return "\n".join(rows)
 
 
 @contextmanager
@@ -71,18 +129,20 @@ def servers(folder: Path) -> Iterator[tuple[PostgreSQL, Redis]]:
             server.kill()
 
 
-def prepare(folder: Path, postgresql: PostgreSQL, redis: Redis) -> Stack:
+def prepare(folder: Path, postgresql: PostgreSQL, redis: Redis, *, lease: float) -> Stack:
     """The product's processes to be, and Django in this one, which looks at the same database."""
     import django
 
-    (folder / "effects").touch()
+    for name in (EFFECTS, ONCE):
+        (folder / name).touch()
     environment = {
         "DATABASE_URL": postgresql.url,
         "REDIS_URL": redis.url,
-        "CHAOS_LEDGER": str(folder / "effects"),  # each effect adds a line: what the world outside has seen
+        "CHAOS_LEDGERS": str(folder),  # where each effect adds a line to a file: what the world outside has seen
         "DJANGO_SETTINGS_MODULE": "bench.chaos.settings",
         "API_RATE": "1000000",
         "WAYSTATION_LOST_ATTEMPTS": "50",  # here it is the same few workers that die again and again
+        "WAYSTATION_LEASE_SECONDS": f"{lease:g}",
         "LOG_LEVEL": "WARNING",
     }
     stack = Stack(folder, environment)

@@ -12,15 +12,16 @@ from typing import Any
 from django.core.management import get_commands
 from django.db.models import Prefetch
 
-from bench.chaos import orders
+from bench.chaos import EFFECTS, ONCE, orders
+from bench.chaos.asking import Asked
 from bench.chaos.clients import Answer
-from bench.chaos.faults import Faults
+from bench.chaos.world import Kind, World
 from checkpoints import ids, store
 from checkpoints.models import Event
 from hitl.models import Decision
 from runs.models import Run, WorkOrder
-from runs.states import FailureCode, PauseStatus
-from tests.stack import ROOT, Stack
+from runs.states import LIVE, FailureCode, PauseStatus
+from tests.stack import ROOT
 
 EXPIRY = "expire"
 """Stands for the answer that nobody gave."""
@@ -42,41 +43,64 @@ class Broken(Exception):
 
 
 class Books:
-    def __init__(self, stack: Stack, *, runs: int, pauses: int) -> None:
-        self.stack, self.runs, self.pauses = stack, runs, pauses
-        self.breaches: list[str] = []
+    def __init__(self, world: World, *, pauses: int) -> None:
+        self.world, self.stack, self.pauses = world, world.stack, pauses
         self.seen: set[str] = set()
         """Effects whose results are in some run's state."""
         self.excused: set[str] = set()
         """Keys at which a run was ended with its parent, perhaps between the effect and its record."""
         self.ended: dict[str, Counter[str]] = {"orders": Counter(), "children": Counter()}
 
-    def check(self, heard: Sequence[Answer], faults: Faults) -> dict[str, Any]:
-        return {**self.check_orders(), **self.check_answers(heard, faults), "invariants": self.check_invariants()}
+    def check(self, asked: Sequence[Asked], heard: Sequence[Answer]) -> dict[str, Any]:
+        return {
+            **self.check_keys(asked),
+            **self.check_orders(),
+            **self.check_answers(heard),
+            "invariants": self.check_invariants(),
+        }
 
-    def breach(self, run: Run, words: str) -> None:
+    def breach(self, run: Run, words: str, kind: Kind = "wrong") -> None:
         assert run.work_order is not None
-        self.breaches.append(f"{run.work_order.shown_id} {run.child_name or run.shown_id} {words}")
+        self.world.breach(kind, f"{run.work_order.shown_id} {run.child_name or run.shown_id} {words}")
+
+    # -- keys ------------------------------------------------------------------------------------------------------------------------
+
+    def check_keys(self, asked: Sequence[Asked]) -> dict[str, Any]:
+        """One order for each key, the one that its answer named."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for order in WorkOrder.objects.only("id", "title").iterator(chunk_size=500):
+            found[order.title].append(order.shown_id)
+        for one in asked:
+            made = found.pop(one.title, [])
+            if len(made) > 1:
+                self.world.breach("doubled", f"{one.key} made {made}; answers {one.answers}")
+            if one.order not in made:
+                self.world.breach("lost", f"{one.key} was answered {one.order or 'nothing'}, there is {made}; answers {one.answers}")
+        if found:
+            self.world.breach("wrong", f"orders that nobody asked for: {dict(list(found.items())[:3])}")
+        again = sum(len(one.answers) - 1 for one in asked)
+        return {"keys": len(asked), "asked_again": again}
 
     # -- orders ----------------------------------------------------------------------------------------------------------------------
 
     def check_orders(self) -> dict[str, Any]:
-        effects = Counter((self.stack.folder / orders.EFFECTS).read_text().split())
+        effects = Counter((self.stack.folder / EFFECTS).read_text().split())
+        once = Counter((self.stack.folder / ONCE).read_text().split())
         family = Run.objects.select_related("thread__head", "work_order").prefetch_related("pauses__decisions").order_by("child_name")
         for order in WorkOrder.objects.prefetch_related(Prefetch("runs", family)).iterator(chunk_size=100):
             try:
                 self.check_order(order)
             except Broken as error:
-                self.breaches.append(f"{order.shown_id} {error}")
-        made = self.ended["orders"].total()
-        if made < self.runs:
-            self.breaches.append(f"{made} orders, {self.runs} were acknowledged")
-        if missing := self.seen - set(effects):
-            self.breaches.append(f"{len(missing)} results without an effect, such as {sorted(missing)[:3]}")
-        if unknown := set(effects) - self.seen - self.excused:
-            self.breaches.append(f"{len(unknown)} effects without a result, such as {sorted(unknown)[:3]}")
+                self.world.breach("wrong", f"{order.shown_id} {error}")
+        if missing := (self.seen - set(effects)) | (self.seen - set(once)):
+            self.world.breach("lost", f"{len(missing)} results without an effect, such as {sorted(missing)[:3]}")
+        if unknown := (set(effects) | set(once)) - self.seen - self.excused:
+            self.world.breach("lost", f"{len(unknown)} effects without a result, such as {sorted(unknown)[:3]}")
+        for key, times in once.items():
+            if times > 1 and key.split("/")[0] not in self.world.died_at:
+                self.world.breach("doubled", f"the effect {key} under `once`, {times} times, though no process died at it")
         return {
-            "orders": made,
+            "orders": self.ended["orders"].total(),
             "children": self.ended["children"].total(),
             "ended": {kind: dict(counts) for kind, counts in self.ended.items()},
             "results": len(self.seen),
@@ -152,14 +176,17 @@ class Books:
             expected.results, expected.status = before, "failed"
 
     def check_run(self, run: Run, expected: Expected) -> None:
+        if run.status in LIVE:
+            return self.breach(run, f"is still {run.status}", "stuck")
         if run.status != expected.status:
             self.breach(run, f"is {run.status}, the answers say {expected.status}; {run.error}")
         assert run.thread.head is not None
         found: list[str] = store.load(run.thread.head).get("results", [])
         if found != expected.results:
-            self.breach(run, f"has the results {found}, expected {expected.results}")
+            kind: Kind = "doubled" if len(set(found)) < len(found) else "lost" if len(found) < len(expected.results) else "wrong"
+            self.breach(run, f"has the results {found}, expected {expected.results}", kind)
         self.seen.update(found)
-        self.check_log(run)
+        return self.check_log(run)
 
     def check_log(self, run: Run) -> None:
         events = list(Event.objects.filter(thread=run.thread_id).order_by("seq").values_list("seq", "kind"))
@@ -173,18 +200,18 @@ class Books:
 
     # -- answers ---------------------------------------------------------------------------------------------------------------------
 
-    def check_answers(self, heard: Sequence[Answer], faults: Faults) -> dict[str, Any]:
+    def check_answers(self, heard: Sequence[Answer]) -> dict[str, Any]:
         """What a client was told is true: an answer that was taken is the recorded one, and nothing else went wrong."""
         recorded = {
-            ids.show("pse", decision.pause_id): (decision.action, decision.decided_by.username, str(decision.via))
-            for decision in Decision.objects.select_related("decided_by").iterator(chunk_size=500)
+            ids.show("pse", decision.pause.pk): (decision.action, decision.decided_by.username, str(decision.via))
+            for decision in Decision.objects.select_related("decided_by", "pause").iterator(chunk_size=500)
         }
         verdicts: Counter[str] = Counter()
         doors: Counter[str] = Counter()
         taken: Counter[str] = Counter()
         stumbles = 0
         for answer in heard:
-            if answer.verdict in {"unreachable", "500", "503"} and faults.was_away(answer.began, answer.ended):
+            if answer.verdict in {"unreachable", "503", "507"} and self.world.was_away(answer.began, answer.ended):
                 stumbles += 1
                 continue
             verdicts[answer.verdict] += 1
@@ -193,10 +220,13 @@ class Books:
             if answer.verdict == "taken":
                 taken[answer.question.pause] += 1
                 if found != (answer.action, answer.user, answer.door):
-                    self.breaches.append(f"{answer} was acknowledged, recorded is {found}")
+                    self.world.breach("lost", f"{answer} was acknowledged, recorded is {found}")
             elif answer.verdict != "refused":
-                self.breaches.append(f"{answer.door} {answer.action}: {answer.verdict}, {faults.since(answer.began):.1f} s after an outage")
-        self.breaches += [f"{pause} was taken {times} times" for pause, times in taken.items() if times > 1]
+                words = f"{answer.door} {answer.action}: {answer.verdict}, {self.world.since(answer.began):.1f} s after an outage"
+                self.world.breach("wrong", words)
+        for pause, times in taken.items():
+            if times > 1:
+                self.world.breach("doubled", f"{pause} was taken {times} times")
         return {
             "decisions": len(recorded),
             "by_door": dict(Counter(door for _, _, door in recorded.values())),
@@ -212,5 +242,5 @@ class Books:
         arguments = [sys.executable, "manage.py", "invariants", "--deep"]
         done = subprocess.run(arguments, cwd=ROOT, env=self.stack.environment, capture_output=True, text=True, check=False)
         if done.returncode:
-            self.breaches.append(f"invariants: {(done.stdout + done.stderr)[-1500:]}")
+            self.world.breach("wrong", f"invariants: {(done.stdout + done.stderr)[-1500:]}")
         return "clean" if not done.returncode else "broken"

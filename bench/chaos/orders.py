@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from bench.chaos import EFFECTS, ONCE
 from runs import definitions
 from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State, step
 
@@ -14,8 +17,6 @@ TIMED_EVERY = 8
 """Each order of this number is TIMED."""
 DEADLINE = 4.0
 """Seconds."""
-EFFECTS = "effects"
-"""The file in which each effect is a line: what the world outside has seen."""
 CREWS = {2: "fail_fast", 3: "collect"}
 """How many child runs there are → what becomes of their parent when a person cancels one."""
 ASKS = "asks"
@@ -33,14 +34,19 @@ def members(step: str, size: int) -> dict[str, list[str]]:
 
 
 def do(context: Context) -> dict[str, Any]:
-    """The effect; gives the update that records it."""
-    ledger = os.open(os.environ["CHAOS_LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    try:
-        os.write(ledger, f"{context.key}\n".encode())  # one write of one short line: whole or not at all
-    finally:
-        os.close(ledger)
+    """The effects, one of them under `once`; gives the update that records them."""
+    _note(EFFECTS, context.key)
+    context.once("effect", partial(_note, ONCE, context.key))
     context.log(f"Did {context.key}")
     return {"results": [context.key]}
+
+
+def _note(file: str, key: str) -> None:
+    ledger = os.open(Path(os.environ["CHAOS_LEDGERS"]) / file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(ledger, f"{key}\n".encode())  # one write of one short line: whole or not at all
+    finally:
+        os.close(ledger)
 
 
 @step("chaos.work")
@@ -66,7 +72,7 @@ def _load(template: str, pauses: int, review: dict[str, Any]) -> None:
     asking = {"pause_after": True, "pause_phase": "asking", "max_revisions": 2, "review": review}
     act = {"step_type": "execute", "step_template_slug": "chaos-work"}
     ask = {**act, **asking}
-    subs = [{**ask, "name": "ask"}, {**act, "name": "act"}]
+    subs: list[dict[str, Any]] = [{**ask, "name": "ask"}, {**act, "name": "act"}]
     definitions.edit_step_template(f"{template}-crew", title="Crew", function="chaos.crew", config={}, sub_steps=subs)
     gather = {"step_type": "execute", "step_template_slug": f"{template}-crew"}
     steps = [{**(gather if in_crew(number) else ask), "name": f"s{number}"} for number in range(1, pauses + 1)]

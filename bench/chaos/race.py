@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-import http.client
 import random
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from django.contrib.auth.models import Group, User
-from django.db import DatabaseError, InterfaceError, connection
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from bench.chaos import orders
+from bench.chaos.asking import TEAM, Asker
 from bench.chaos.books import Books
 from bench.chaos.clients import DOORS, PASSWORD, Answer, Client, Question
-from bench.chaos.faults import Faults
+from bench.chaos.faults import Maker, known
+from bench.chaos.world import KINDS, World, patiently
 from hitl.models import ApiToken
 from runs.models import Pause, Run
-from tests.servers import PostgreSQL, Redis
-from tests.stack import Stack
+from runs.states import PauseStatus
 
-TEAM = "chaos"
+DRAIN = 180.0
+"""Seconds after the last fault within which all runs end."""
 USERS = ("ana", "ben", "cleo", "dan")
 REDISPATCH = 5.0
 """Seconds after which a question that is still open is handed to the clients again: their answers met a server that was away."""
@@ -32,42 +33,60 @@ REDISPATCH = 5.0
 EARLY = 1.5
 """Seconds before its deadline that a question is handed out, at most."""
 
-T = TypeVar("T")
-
 
 class Race:
-    def __init__(self, stack: Stack, options: argparse.Namespace) -> None:
-        self.stack, self.options = stack, options
+    def __init__(self, world: World, options: argparse.Namespace) -> None:
+        self.world, self.stack, self.options = world, world.stack, options
         self.dice = random.Random(options.seed)
-        self.books = Books(stack, runs=options.runs, pauses=options.pauses)
+        self.books = Books(world, pauses=options.pauses)
 
-    def run(self, postgresql: PostgreSQL, redis: Redis) -> dict[str, Any]:
-        began, options = time.monotonic(), self.options
+    def run(self) -> dict[str, Any]:
+        began, options, world = time.monotonic(), self.options, self.world
         tokens = self.settle()
-        self.stack.web()
-        dice = random.Random(self.dice.random())
-        faults = Faults(self.stack, postgresql, redis, workers=options.workers, every=options.every, dice=dice)
+        for name in options.faults:
+            known()[name].prepare(world)
+        world.begin()
+        faults = Maker(world, options.faults, every=options.every)
         heard: list[Answer] = []
         clients = [self.client(number, tokens, heard) for number in range(options.clients)]
-        faults.start()
-        asked_again = self.submit(tokens[USERS[0]])
-        self.race(clients, deadline=began + options.timeout)
+        asker = Asker(world, tokens[USERS[0]], runs=options.runs, minutes=options.minutes, live=options.live)
+        watch = Watch(world)
+        for thread in (watch, faults, asker):
+            thread.start()
+        self.race(clients, asker, faults, deadline=began + (options.timeout or 60 * options.minutes + DRAIN))
         faults.stop()
         for client in clients:
             client.inbox.put(None)
         for client in clients:
             client.join(60)
             client.close()
-        self.books.breaches += faults.problems
-        counts = self.books.check(heard, faults)
+        asker.ask_again()
+        watch.stop()
+        for name in options.faults:
+            known()[name].check(world)
+        counts = self.books.check(asker.asked, heard)
+        return {**self.summary(), "seconds": round(time.monotonic() - began), **counts}
+
+    def summary(self) -> dict[str, Any]:
+        """What of the books counts most: first in the line."""
+        world, options = self.world, self.options
+        kinds = Counter[str](kind for kind, _ in world.breaches)
         return {
-            "ok": not self.books.breaches,
-            "seconds": round(time.monotonic() - began),
-            **{name: getattr(options, name) for name in ("runs", "pauses", "seed", "clients")},
-            "submitted_again": asked_again,
-            "faults": dict(faults.made),
-            **counts,
-            "breaches": self.books.breaches[:20],
+            "ok": not world.breaches,
+            **{kind: kinds[kind] for kind in KINDS},
+            "breaches": [f"{kind}: {words}" for kind, words in world.breaches[:20]],
+            "faults": {name: self.made(name) for name in options.faults},
+            **{name: getattr(options, name) for name in ("minutes", "pauses", "seed", "clients", "lease")},
+        }
+
+    def made(self, name: str) -> dict[str, Any]:
+        kinds = {kind: times for (fault, kind), times in self.world.made.items() if fault == name}
+        slowest = self.world.slowest[name]
+        return {
+            "times": sum(kinds.values()),
+            "slowest_others": round(slowest.others, 1),
+            "slowest_affected": round(slowest.affected, 1),
+            "kinds": kinds,
         }
 
     def settle(self) -> dict[str, str]:
@@ -89,36 +108,17 @@ class Race:
         client.start()
         return client
 
-    def submit(self, token: str) -> int:
-        """Ask for all orders. One that got no answer is asked for again, so there may be some more than wanted; all are watched."""
-        again = 0
-        sizes = list(orders.CREWS)
-        for number in range(self.options.runs):
-            input = {"crew": sizes[number % len(sizes)]}
-            timed = number % orders.TIMED_EVERY == orders.TIMED_EVERY - 1
-            body = {"template": orders.TIMED if timed else orders.TEMPLATE, "title": f"order {number}", "team": TEAM, "input": input}
-            while True:
-                try:
-                    status, answer = self.stack.call("POST", "/api/v1/work-orders", body, token=token)
-                except (OSError, http.client.HTTPException):
-                    status, answer = 0, ""
-                if status == 201:
-                    break
-                if status not in {0, 500, 503}:
-                    self.books.breaches.append(f"submit: {status} {str(answer)[:200]}")
-                again += 1
-                time.sleep(0.2)
-        return again
-
     def open_questions(self) -> list[Pause]:
         """Those that are about to expire, as late as the clients and the sweep can meet; then the oldest of those that never do."""
         opened = Pause.objects.open().select_related("run__work_order").order_by("id")
         late = timezone.now() + dt.timedelta(seconds=self.dice.uniform(0, EARLY))
         return [*opened.filter(deadline_at__lte=late), *opened.filter(deadline_at__isnull=True)[:200]]
 
-    def race(self, clients: list[Client], *, deadline: float) -> None:
+    def race(self, clients: list[Client], asker: Asker, faults: Maker, *, deadline: float) -> None:
         handed: dict[str, float] = {}
         while time.monotonic() < deadline:
+            if asker.ends is not None and not asker.is_alive():
+                self.world.ended.set()  # what is left comes to its end in peace
             busy = sum(client.inbox.qsize() for client in clients)
             if busy < 10 * len(clients):
                 found = patiently(self.open_questions)
@@ -129,18 +129,28 @@ class Race:
                     question = Question(pause.shown_id, pause.run.work_order.shown_id, pause.revision)
                     for client in clients:
                         client.inbox.put(question)
-                if not found and not patiently(lambda: Run.objects.live().exists()):
+                if not found and not asker.is_alive() and not patiently(lambda: Run.objects.live().exists()):
                     return
             time.sleep(0.05)
         left = patiently(lambda: Counter(Run.objects.live().values_list("status", flat=True)))
-        self.books.breaches.append(f"not at an end after {self.options.timeout:g} s: {dict(left)}")
+        self.world.breach("stuck", f"not at an end {round(time.monotonic() - deadline + DRAIN)} s after the last fault: {dict(left)}")
 
 
-def patiently(look: Callable[[], T]) -> T:
-    """Ask the database until it is there."""
-    while True:
-        try:
-            return look()
-        except (DatabaseError, InterfaceError):
-            connection.close()
-            time.sleep(0.1)
+class Watch(threading.Thread):
+    """Looks whether a deadline fires before its time, by the database's clock."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(name="deadlines", daemon=True)
+        self.world, self.ended = world, threading.Event()
+        self.early: set[str] = set()
+
+    def run(self) -> None:
+        while not self.ended.wait(0.2):
+            for pause in patiently(lambda: list(Pause.objects.filter(status=PauseStatus.EXPIRED, deadline_at__gt=Now()))):
+                if pause.shown_id not in self.early:
+                    self.early.add(pause.shown_id)
+                    self.world.breach("early", f"{pause.shown_id} expired before {pause.deadline_at}")
+
+    def stop(self) -> None:
+        self.ended.set()
+        self.join(30)

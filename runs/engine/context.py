@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -16,7 +17,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
-from checkpoints import codec, ids, log, redaction, store
+from checkpoints import codec, ids, log, redaction, store, trouble
 from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, EventKind, Memo
 from runs import credentials, workspaces
@@ -28,8 +29,12 @@ from runs.steps.workspace import GitWorkspace, Limits, Saved
 from runs.workflows.base import Context, Order, Proposal, PullRequest, StepFailed, Stopped, Told
 from runs.workflows.sequence import FrozenStep
 
+logger = logging.getLogger(__name__)
+
 CHECK_EVERY = 0.5
 """Seconds between two looks at the database by `Context.check`."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+"""Seconds between two tries to record an effect that has happened."""
 
 
 @dataclass
@@ -144,8 +149,21 @@ class Held:
         value = self.scrub(function())
         codec.check(value, f"once[{key}]")
         value = redaction.redact(value)
+        unsaid: Exception | None = None
         if tell is not None:
-            flush()
+            try:
+                flush()
+            except trouble.ERRORS as error:
+                unsaid = error  # words are lost, which is told below; the effect has happened, so it is recorded first
+        _through_trouble(lambda: self._record_once(key, value, tell))
+        if unsaid is not None:
+            raise unsaid
+        return _result(Memo.objects.get(scope=self.key, key=key))  # of two threads the first to record wins
+
+    def _record_once(self, key: str, value: Any, tell: Callable[[Any], Told] | None) -> None:
+        """Record what `once` computed, unless that is recorded: a commit whose answer was lost may have done it."""
+        if Memo.objects.filter(scope=self.key, key=key).exists():
+            return
         with transaction.atomic(durable=True):
             if tell is not None:
                 kind, data = tell(value)
@@ -153,7 +171,6 @@ class Held:
             self._require()
             memo = Memo(thread_id=self.run.thread_id, scope=self.key, key=key, value=[value])
             Memo.objects.bulk_create([memo], ignore_conflicts=True)
-        return _result(Memo.objects.get(scope=self.key, key=key))  # of two threads the first to record wins
 
     def check(self) -> None:
         """Raise Stopped when the run was cancelled or taken over; asks the database at most every CHECK_EVERY seconds."""
@@ -219,6 +236,22 @@ class Held:
             secret = credentials.resolve(name, team_id=self.run.thread.team_id, to=to)
         self.scrub.learn(secret)
         return secret
+
+
+def _through_trouble(work: Callable[[], None]) -> None:
+    """Do what records an effect that has happened. While there is trouble with the database it is tried again, for as long as a lease
+    lasts: an effect that is not recorded happens again."""
+    ends, pause = time.monotonic() + settings.WAYSTATION_LEASE_SECONDS, FIRST_PAUSE
+    while True:
+        try:
+            return work()
+        except trouble.ERRORS as error:
+            if not trouble.is_trouble(error) or time.monotonic() + pause > ends:
+                raise
+            logger.warning("could not record an effect that has happened, trying again: %s", error)
+            connection.close()
+        time.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE)
 
 
 def _result(memo: Memo) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 from django.db import OperationalError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
 from checkpoints.store import StoreUnavailable
@@ -62,6 +63,38 @@ def test_a_connection_lost_inside_a_call_of_the_sdk_fails_no_step(order_that, ca
     assert (run.status, run.failure_code, run.lost_attempts, run.lease_owner) == ("pending", "", 1, "")
     assert "The database was away while this step worked" in log_lines(order)[-1]
     assert state_of(drive(due(order)))["done"] is True
+    assert Run.objects.get().lost_attempts == 0
+
+
+@pytest.mark.parametrize("when", ["before its commit", "after its commit"])
+def test_an_effect_under_once_is_recorded_though_the_connection_is_lost_after_it(order_that, monkeypatch, when):
+    """The effect had happened, its record was lost with the session, and the step's next try did it again (S0-63, P4)."""
+    effects: list[str] = []
+    lose = [True]
+    commit = BaseDatabaseWrapper.commit
+
+    def committing(wrapper):
+        if not (effects and lose):
+            return commit(wrapper)
+        lose.clear()
+        if when == "after its commit":
+            commit(wrapper)
+        return cut()
+
+    def charge():
+        effects.append("charged")
+        return 7
+
+    def step(state, context):
+        context.once("charge", charge, tell=lambda value: ("log", {"message": f"paid {value}"}))
+        return Go(update={"done": True}, to=None)
+
+    order = order_that(step)
+    monkeypatch.setattr(BaseDatabaseWrapper, "commit", committing)
+    tasks.advance_run(str(order.latest_run_id))
+    assert (effects, lose) == (["charged"], [])
+    assert state_of(drive(due(order)))["done"] is True
+    assert [said for said in log_lines(order) if said == "paid 7"] == ["paid 7"]
     assert Run.objects.get().lost_attempts == 0
 
 

@@ -1,0 +1,84 @@
+"""The faults, one module each with a `FAULT`, and what makes them one after the other.
+
+A fault's module imports what knows Django's models where it is used: the list of faults is wanted before Django is ready.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import threading
+import time
+from abc import ABC, abstractmethod
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bench.chaos.world import World
+
+SIGN_OF_LIFE = 60.0
+"""Seconds to wait for an effect before the next fault. On a busy machine a worker may need many to start, and would die again before."""
+
+
+class Fault(ABC):
+    """Something that breaks. The docstring says what is done, for `--help`; the module's name is the fault's."""
+
+    def possible(self) -> str | None:
+        """Why it cannot be made on this machine; None where it can."""
+        return None
+
+    def prepare(self, world: World) -> None:  # noqa: B027  # most need nothing
+        """Before any process of the product starts: what they need in `world.stack.environment`, or one in `world.stack.own[name]`."""
+
+    @abstractmethod
+    def make(self, world: World) -> str:
+        """Make it once, end it, and wait with `World.await_recovery` until everything goes on; gives which kind of it that was.
+
+        What clients may notice is made within `World.outage`; what must not be is said by `World.breach`.
+        """
+
+    def check(self, world: World) -> None:  # noqa: B027
+        """After the last run: what else must hold."""
+
+
+@cache
+def known() -> dict[str, Fault]:
+    """All faults by name."""
+    found = {}
+    for module in pkgutil.iter_modules(__path__):
+        found[module.name] = importlib.import_module(f"{__name__}.{module.name}").FAULT
+    return found
+
+
+class Maker(threading.Thread):
+    """Makes faults in turn, every few seconds, but not before the survivors have done something again."""
+
+    def __init__(self, world: World, names: list[str], *, every: float) -> None:
+        super().__init__(name="faults", daemon=True)
+        self.world, self.names, self.every = world, names, every
+
+    def run(self) -> None:
+        world, turn = self.world, 0
+        while not world.ended.wait(self.every * world.dice.uniform(0.5, 1.5)):
+            self._await_life()
+            if world.ended.is_set():
+                return
+            name = self.names[turn % len(self.names)]
+            turn += 1
+            try:
+                kind = known()[name].make(world)
+            except Exception as error:  # noqa: BLE001  # a thread's error would be lost; the summary names it
+                world.breach("wrong", f"the fault {name} could not be made: {error!r}")
+                return
+            world.made[name, kind] += 1
+            world.revive()
+
+    def _await_life(self) -> None:
+        since = time.monotonic()
+        while self.world.effects.first(since) is None and time.monotonic() < since + SIGN_OF_LIFE and not self.world.ended.wait(0.1):
+            pass
+
+    def stop(self) -> None:
+        self.world.ended.set()
+        self.join(90)
+        self.world.revive()

@@ -1,0 +1,302 @@
+"""The world that is broken: the servers, the product's processes as hosts with ways of their own to them, and what is seen of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import socket
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Literal, TypeVar
+from uuid import UUID
+
+from django.db import DatabaseError, InterfaceError, connection
+from django.db.models import Q
+
+from bench.chaos import EFFECTS
+from bench.chaos.wire import Link, Target, Wire
+from checkpoints import ids
+from runs.models import Run
+from runs.states import PENDING, RUNNING
+from tests.servers import PostgreSQL, Redis, Server, free_port
+from tests.stack import SERVERS, Stack, until
+
+GRACE = 5.0
+"""Seconds after a fault in which clients may still stumble over dead connections."""
+PROMISED = 60.0
+"""P3: seconds within which everything goes on after a crash."""
+PATIENCE = 30.0
+"""Seconds that more is waited for what is late, to say how late."""
+LOOK = 0.05
+"""Seconds between two looks at the effects."""
+KINDS = ("lost", "doubled", "stuck", "early", "late", "wrong")
+"""What a breach is one of: something acknowledged is missing; something is there twice; it never ended; a deadline fired before its
+time; it went on, but later than promised; anything else."""
+Kind = Literal["lost", "doubled", "stuck", "early", "late", "wrong"]
+
+T = TypeVar("T")
+_UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
+
+
+@dataclass
+class Host:
+    """One process group of the product, which reaches the servers over links of its own."""
+
+    name: str
+    process: Server
+    database: Link
+    broker: Link
+
+    @property
+    def owners(self) -> list[str]:
+        """As leases name its processes."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if os.getpgid(int(folder.name)) == self.process.pid:
+                    found.append(f"{socket.gethostname()}:{folder.name}")
+            except ProcessLookupError:
+                pass
+        return found
+
+    def silence(self) -> None:
+        self.database.silence()
+        self.broker.silence()
+
+    def heal(self) -> None:
+        self.database.heal()
+        self.broker.heal()
+
+
+@dataclass(frozen=True)
+class Touched:
+    """A run that a fault met, as it stood right after it."""
+
+    run: UUID
+    epoch: int
+    status: str
+
+
+@dataclass
+class Slowest:
+    """Seconds; see `World.await_recovery`."""
+
+    others: float = 0.0
+    affected: float = 0.0
+
+
+class World:
+    def __init__(self, stack: Stack, postgresql: PostgreSQL, redis: Redis, *, workers: int, lease: float, dice: random.Random) -> None:
+        self.stack, self.postgresql, self.redis, self.lease, self.dice = stack, postgresql, redis, lease, dice
+        self.folder = stack.folder
+        self.wire = Wire()
+        self.database: Target = postgresql.folder / ".s.PGSQL.5432"
+        """Where PostgreSQL is at this moment."""
+        self.names = [f"w{number}" for number in range(workers)]
+        self.hosts: dict[str, Host] = {}
+        self.front = self.wire.link("front", free_port())
+        stack.port = self.front.port
+        self.ended = threading.Event()
+        """No more faults are wanted."""
+        self.made: Counter[tuple[str, str]] = Counter()
+        """How often each fault was made, by its name and kind."""
+        self.slowest: defaultdict[str, Slowest] = defaultdict(Slowest)
+        """By fault."""
+        self.breaches: list[tuple[Kind, str]] = []
+        self.died_at: set[str] = set()
+        """Runs that a host had, or may have had, when it died or fell silent: there alone an effect under `once` may happen again."""
+        self.effects = Effects(stack.folder / EFFECTS)
+        self._outages: list[list[float]] = []
+
+    def breach(self, kind: Kind, words: str) -> None:
+        self.breaches.append((kind, words))
+
+    # -- hosts -------------------------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start all hosts."""
+        self.start("web")
+        for name in [*self.names, "beat"]:
+            self.start(name)
+        self.effects.start()
+
+    def start(self, name: str) -> Host:
+        """Start a host, or start it again. Its links are the ones it had, unless they fell silent: then it is another machine."""
+        host = self.hosts.get(name)
+        if host is None or host.database.silent or host.broker.silent:
+            links = self.wire.link(f"{name} database", self.database, postgresql=True), self.wire.link(f"{name} broker", self.redis.port)
+        else:
+            links = host.database, host.broker
+        self.stack.own.setdefault(name, {}).update(self.reach(*links))
+        self.hosts[name] = Host(name, self._process(name), *links)
+        return self.hosts[name]
+
+    def reach(self, database: Link, broker: Link) -> dict[str, str]:
+        """What a process is told, to come over these links."""
+        url = f"postgresql://waystation@127.0.0.1:{database.port}/postgres?sslmode=disable&gssencmode=disable"
+        return {"DATABASE_URL": url, "REDIS_URL": f"redis://127.0.0.1:{broker.port}/0"}
+
+    def _process(self, name: str) -> Server:
+        if name == "beat":
+            return self.stack.beat()
+        if name != "web":
+            return self.stack.worker(name)
+        self.stack.own["web"]["DATABASE_POOL"] = "8"
+        port = free_port()
+        process = self.stack.start("web", "-m", "daphne", *SERVERS["daphne"], str(port), "project.asgi:application")
+        until(lambda: _answers(port), what=f"the web server; {self.stack.log_tail()}")
+        self.front.repoint(port)
+        return process
+
+    def worker(self) -> Host:
+        """One of the workers, as the dice fall."""
+        return self.hosts[self.dice.choice(self.names)]
+
+    def kill(self, host: Host) -> None:
+        self.stack.kill(host.process)
+
+    def revive(self) -> None:
+        """What a supervisor does in production, and counts."""
+        for name, host in list(self.hosts.items()):
+            if host.process.poll() is not None:
+                self.breach("wrong", f"{name} ended by itself; see its log (--keep)")
+                self.start(name)
+
+    def point(self, target: Target) -> None:
+        """PostgreSQL is there now: all links to it lead there."""
+        self.database = target
+        for link in self.wire.links:
+            if link.postgresql and not link.silent:
+                link.repoint(target)
+
+    def stop(self) -> None:
+        self.ended.set()
+        self.effects.ended.set()
+        self.stack.stop()
+        self.wire.stop()
+
+    # -- outages -----------------------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        """Meanwhile, and for GRACE after it, clients may hear that somebody does not answer."""
+        self._outages.append([time.monotonic(), float("inf")])
+        try:
+            yield
+        finally:
+            self._outages[-1][1] = time.monotonic() + GRACE
+
+    def was_away(self, began: float, ended: float) -> bool:
+        """Whether something was away at some time between the two."""
+        return any(began <= until and ended >= since for since, until in self._outages)
+
+    def since(self, moment: float) -> float:
+        """Seconds since all were last back."""
+        return moment - max((until - GRACE for _, until in self._outages if until - GRACE < moment), default=0)
+
+    # -- recovery ----------------------------------------------------------------------------------------------------------------------
+
+    def held_by(self, owners: list[str], *said: str) -> list[Touched]:
+        """The runs that these processes of a host (see `Host.owners`) had when it died, and those that statements of theirs name."""
+        named = {UUID(found) for statement in said for found in _UUID.findall(statement)}
+        wanted = Q(status=RUNNING, lease_owner__in=owners) | Q(status__in=[PENDING, RUNNING]) & (Q(pk__in=named) | Q(thread__in=named))
+        found = [Touched(*row) for row in patiently(lambda: list(Run.objects.filter(wanted).values_list("pk", "epoch", "status")))]
+        self.died_at |= {ids.show("run", one.run) for one in found}
+        return found
+
+    def await_recovery(
+        self,
+        name: str,
+        touched: Collection[Touched] = (),
+        *,
+        since: float,
+        others: float = PROMISED,
+        affected: float = PROMISED,
+        watch: float = 0,
+    ) -> None:
+        """Wait until everything goes on, and note how long that took from `since`, the end of the fault (of silence: its beginning).
+
+        Two numbers, in seconds. *Others*: the longest time in which no run had an effect that the fault did not meet. *Affected*: until
+        each run that it met was taken up again by a worker, stands at a question, or has ended. More than these limits is a breach.
+        `watch` is how long the others are watched at least.
+        """
+        mine, left = {ids.show("run", one.run) for one in touched}, list(touched)
+        while left and not self.ended.is_set() and time.monotonic() < since + affected + PATIENCE:
+            left = self._not_taken_up(left)
+            time.sleep(LOOK)
+        slow = time.monotonic() - since if touched else 0.0
+        while self.effects.first(since, without=mine) is None and not self.ended.is_set() and time.monotonic() < since + others + PATIENCE:
+            time.sleep(LOOK)
+        self.ended.wait(max(0.0, since + watch - time.monotonic()))
+        if self.ended.is_set():
+            return
+        gap = self.effects.longest_gap(since, time.monotonic(), without=mine)
+        seen = self.slowest[name]
+        seen.others, seen.affected = max(seen.others, gap), max(seen.affected, slow)
+        if gap > others:
+            self.breach("late", f"{name}: no other run had an effect for {gap:.1f} s; {others:g} s were promised")
+        if slow > affected:
+            self.breach("late", f"{name}: {sorted(mine)} went on after {slow:.1f} s; {affected:g} s were promised")
+
+    def _not_taken_up(self, touched: Collection[Touched]) -> list[Touched]:
+        rows = patiently(lambda: list(Run.objects.filter(pk__in=[one.run for one in touched]).values_list("pk", "epoch", "status")))
+        now = {key: (epoch, status) for key, epoch, status in rows}
+        return [one for one in touched if now[one.run][0] == one.epoch and now[one.run][1] in {PENDING, RUNNING}]
+
+
+@dataclass
+class Effects(threading.Thread):
+    """Watches what the world outside sees of steps: who had an effect, and when."""
+
+    path: Path
+    seen: list[tuple[float, str]] = field(default_factory=list)
+    """Moments, each with the key of the step's execution."""
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        super().__init__(name="effects", daemon=True)
+
+    __hash__ = threading.Thread.__hash__
+
+    def run(self) -> None:
+        with self.path.open() as lines:
+            while not self.ended.wait(LOOK):
+                now = time.monotonic()
+                self.seen += [(now, line.strip()) for line in lines]
+
+    def longest_gap(self, since: float, till: float, *, without: Collection[str] = ()) -> float:
+        """The longest time between the two in which no run but these had an effect."""
+        moments = [at for at, key in list(self.seen) if since <= at <= till and key.split("/")[0] not in without]
+        return max(after - before for before, after in zip([since, *moments], [*moments, till], strict=True))
+
+    def first(self, since: float, *, without: Collection[str] = ()) -> float | None:
+        """Seconds until a run other than these had an effect; None where none had."""
+        return next((at - since for at, key in list(self.seen) if at >= since and key.split("/")[0] not in without), None)
+
+
+def patiently(look: Callable[[], T]) -> T:
+    """Ask the database until it is there."""
+    while True:
+        try:
+            return look()
+        except (DatabaseError, InterfaceError):
+            connection.close()
+            time.sleep(0.1)
+
+
+def _answers(port: int) -> bool:
+    asked = HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        asked.request("GET", "/login")
+        return asked.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        asked.close()
