@@ -8,9 +8,10 @@ A value that cannot be opened is `Locked`, so that the row's other columns can b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import base64
+from typing import TYPE_CHECKING, Any, cast
 
-from django.db import models
+from django.db import connection, models
 
 from checkpoints import sealing
 
@@ -66,7 +67,17 @@ def locked(kind: Any, stored: str | bytes, error: Exception) -> Locked:
     return value
 
 
-class SealedField(_Field):
+class StoredField(_Field):
+    """A column whose stored form is not its value: `value_to_string` and `to_python` lead to and from the form that `dumpdata` writes."""
+
+    def clean(self, value: Any, model_instance: models.Model | None) -> Any:
+        """As Django's, but without `to_python`: a row's value is none of a document, not even where it is a text."""
+        self.validate(value, model_instance)
+        self.run_validators(value)
+        return value
+
+
+class SealedField(StoredField):
     """What the sealed columns of text share. Stands before the field that it seals."""
 
     about = ""
@@ -97,6 +108,14 @@ class SealedField(_Field):
         """The value of an opened text."""
         return plain
 
+    def to_python(self, value: Any) -> Any:
+        """The value of what `value_to_string` gave, for `loaddata`. Without the key it stays sealed, as in a row."""
+        return self.from_db_value(value, None, None) if isinstance(value, str) else value
+
+    def value_to_string(self, obj: models.Model) -> str:
+        """As it is stored, for `dumpdata`: what is sealed at rest leaves the server sealed."""
+        return self.get_db_prep_save(self.value_from_object(obj), connection) or ""
+
 
 class SealedTextField(SealedField, _TextField):
     """Text, sealed at rest."""
@@ -114,8 +133,18 @@ class SealedBinaryField(SealedField, _BinaryField):
         return name, "django.db.models.BinaryField", args, kwargs
 
     def get_db_prep_save(self, value: Any, connection: Any) -> Any:
-        stored = value.stored if isinstance(value, Locked) else sealing.seal(bytes(value), self.about, always=self.always)
-        return models.BinaryField.get_db_prep_value(self, stored, connection)
+        return models.BinaryField.get_db_prep_value(self, self._sealed(value), connection)
+
+    def _sealed(self, value: Any) -> bytes:
+        if isinstance(value, LockedBytes):
+            return cast(bytes, value.stored)
+        return sealing.seal(bytes(value), self.about, always=self.always)
+
+    def to_python(self, value: Any) -> Any:
+        return self.from_db_value(base64.b64decode(value), None, None) if isinstance(value, str) else value
+
+    def value_to_string(self, obj: models.Model) -> str:
+        return base64.b64encode(self._sealed(self.value_from_object(obj))).decode()
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
         stored = bytes(value)

@@ -17,7 +17,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints import codec, ids, unseen
-from checkpoints.fields import SealedBinaryField, SealedField
+from checkpoints.fields import SealedBinaryField, SealedField, StoredField
 
 if TYPE_CHECKING:  # generic in the stubs only
     _TextField = models.TextField[Any, Any]
@@ -25,7 +25,7 @@ else:
     _TextField = models.TextField
 
 
-class JsonTextField(_TextField):
+class JsonTextField(StoredField, _TextField):
     """A JSON value kept as canonical text: never searched inside, the same bytes on every database, and fit for any string."""
 
     if TYPE_CHECKING:
@@ -43,17 +43,17 @@ class JsonTextField(_TextField):
             return Unreadable(value)  # whoever needs the value says so; the row's other columns can still be read
 
     def get_prep_value(self, value: Any) -> str | None:
-        if isinstance(value, codec.Text):
+        if isinstance(value, codec.Text | Unreadable):
             return str(value)
         return None if value is None else codec.encode(value)
 
     def to_python(self, value: Any) -> Any:
-        return value
+        """The value of what `value_to_string` gave, for `loaddata`. Numbers and null come as they are: Django dumps them so."""
+        return self.read(value) if isinstance(value, str) else value
 
     def value_to_string(self, obj: models.Model) -> str:
-        text = self.get_prep_value(self.value_from_object(obj))
-        assert text is not None  # no column of ours is null
-        return text
+        """The stored text, for `dumpdata`."""
+        return self.get_prep_value(self.value_from_object(obj)) or ""
 
 
 class SealedJsonField(SealedField, JsonTextField):

@@ -268,6 +268,8 @@ WAYSTATION_PRIVATE = [
 ]
 """Files and folders that an earlier version may have left open to other users: they are closed at every start."""
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+SERIALIZATION_MODULES = {"json": "checkpoints.exact_json", "jsonl": "checkpoints.exact_jsonl"}
+"""`dumpdata` and `loaddata` keep every microsecond."""
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator")

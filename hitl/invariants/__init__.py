@@ -7,6 +7,7 @@ constraint forbids is asked all the same: a constraint can be dropped, or a dump
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Iterator
 
 from django.db.models import Model, QuerySet
@@ -16,6 +17,7 @@ from hitl.invariants import answers, effects, given, waiting, work
 from hitl.invariants.base import Invariant as Invariant
 from hitl.invariants.base import Result as Result
 
+log = logging.getLogger(__name__)
 SHOWN = 20
 LATE = dt.timedelta(seconds=60)
 
@@ -28,6 +30,15 @@ def check(*, now: dt.datetime, late: dt.timedelta = LATE, deep: bool = False) ->
 
 
 def _look(invariant: Invariant, before: dt.datetime) -> Result:
+    """What breaks it. Rows that cannot even be read as what they should be break it too, and the other invariants are still asked."""
+    try:
+        return _found(invariant, before)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        log.exception("invariant %s could not be read to its end", invariant.code)
+        return Result(invariant, 1, (f"damaged rows, which cannot be read: {type(error).__name__}",))
+
+
+def _found(invariant: Invariant, before: dt.datetime) -> Result:
     broken = invariant.broken(before)
     if isinstance(broken, QuerySet):
         rows = list(broken[: SHOWN + 1])

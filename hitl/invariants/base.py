@@ -31,4 +31,4 @@ class Result:
     invariant: Invariant
     count: int
     ids: tuple[str, ...]
-    """Shown ids of what breaks it, up to SHOWN."""
+    """Shown ids of what breaks it, up to SHOWN; or one text, that rows it reads are damaged."""
