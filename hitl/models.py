@@ -177,7 +177,10 @@ class Decision(ids.Shown, models.Model):
                 name="decision_data_only_approves_nothing",
             ),
         ]
-        indexes = [models.Index(fields=["decided_by", "-id"], name="decision_by_person")]  # a person's history
+        indexes = [
+            models.Index(fields=["decided_by", "-id"], name="decision_by_person"),  # a person's history
+            models.Index(fields=["-decided_at", "-id"], name="decision_by_time"),  # the history of many threads, a page at a time
+        ]
 
     def __str__(self) -> str:
         return f"{self.action} by {self.decided_by or self.name}"

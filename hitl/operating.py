@@ -10,12 +10,15 @@ from django.conf import settings
 from django.db.models import Count, Min, Q
 
 from checkpoints import ids
+from hitl import paging
 from hitl.outbound_models import Delivery, DeliveryStatus
+from hitl.paging import Address, Page
 from runs.models import Pause, Run
 from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode
 
 SHOWN = 20
 LATELY = dt.timedelta(days=1)
+NEWEST, LONGEST = paging.Order(newest=True, prefix=Run.PREFIX), paging.Order("due_at", timeless=True, prefix=Run.PREFIX)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,33 +42,29 @@ class Standing:
     counts: dict[str, int]
     """Status of live runs → how many."""
     queues: list[Queue]
-    workers: list[dict[str, Any]]
+    workers: Page[dict[str, Any]]
     """Of each process that holds runs: `lease_owner`, `runs`, `until` (the first lease of them to end)."""
-    stuck: list[Run]
-    """Due for longer than the sweep's patience, or with a lease that has ended: longest first, up to SHOWN."""
-    incidents: list[Run]
-    """Runs begun in the last day that failed because they kept losing their workers, newest first, up to SHOWN."""
+    stuck: Page[Run]
+    """Due for longer than the sweep's patience, or with a lease that has ended: longest first."""
+    incidents: Page[Run]
+    """Runs begun in the last day that failed because they kept losing their workers, newest first."""
     questions: dict[str, Any]
     """`open`, `late` (past their deadline), `oldest`."""
     deliveries: dict[str, int]
     """`queued`, `late` and `dead`."""
 
 
-def standing(*, now: dt.datetime) -> Standing:
-    """How things stand, in a fixed number of queries."""
+def standing(*, now: dt.datetime, here: Address) -> Standing:
+    """How things stand, in a fixed number of queries; of each list the page that an address asks for."""
     live: dict[str, int] = dict.fromkeys(sorted(LIVE), 0)
     live |= dict(Run.objects.live().order_by().values_list("status").annotate(Count("pk")))
-    workers: Any = Run.objects.filter(status=RUNNING).order_by().values("lease_owner").annotate(runs=Count("pk"), until=Min("lease_until"))
+    recent = Run.objects.filter(pk__gte=ids.floor(now - LATELY), status=FAILED, failure_code=FailureCode.INCIDENT)
     return Standing(
         counts=live,
         queues=_queues(now),
-        workers=sorted(workers, key=lambda one: str(one["lease_owner"]))[:SHOWN],
-        stuck=_stuck(now),
-        incidents=list(
-            Run.objects.filter(pk__gte=ids.floor(now - LATELY), status=FAILED, failure_code=FailureCode.INCIDENT)
-            .select_related("thread")
-            .order_by("-pk")[:SHOWN]
-        ),
+        workers=_workers(here),
+        stuck=_stuck(now, here),
+        incidents=paging.in_order(recent.select_related("thread"), NEWEST, here, "incidents", size=SHOWN, anchor="incidents"),
         questions=Pause.objects.open().aggregate(
             open=Count("pk"), late=Count("pk", filter=Q(deadline_at__lt=now)), oldest=Min("opened_at")
         ),
@@ -98,6 +97,15 @@ def _queues(now: dt.datetime) -> list[Queue]:
     return [Queue(name=name, **found.get(name, none)) for name in sorted({*settings.WAYSTATION_QUEUES, *found})]
 
 
-def _stuck(now: dt.datetime) -> list[Run]:
+def _stuck(now: dt.datetime, here: Address) -> Page[Run]:
     late = Q(status=PENDING, due_at__lt=now - _patience()) | Q(status=RUNNING, lease_until__lt=now)
-    return list(Run.objects.filter(late).select_related("thread").order_by("due_at")[:SHOWN])
+    return paging.in_order(Run.objects.filter(late).select_related("thread"), LONGEST, here, "stuck", size=SHOWN, anchor="stuck")
+
+
+def _workers(here: Address) -> Page[dict[str, Any]]:
+    def read(after: str, limit: int) -> list[dict[str, Any]]:
+        working = Run.objects.filter(status=RUNNING, lease_owner__gt=after) if after else Run.objects.filter(status=RUNNING)
+        found: Any = working.order_by("lease_owner").values("lease_owner").annotate(runs=Count("pk"), until=Min("lease_until"))
+        return list(found[:limit])
+
+    return paging.paged(here, "workers", read, lambda one: str(one["lease_owner"]), size=SHOWN, anchor="workers")

@@ -7,13 +7,13 @@ import uuid
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 from django.utils.formats import date_format
 
 from checkpoints import codec, live, log
 from checkpoints.models import EventKind
-from hitl import policy, sight
+from hitl import paging, policy, sight
 from hitl.deadlines import unchanged
 from hitl.models import Snooze
 from hitl.services import NotFound, check_open
@@ -54,16 +54,20 @@ class PostponingInvalid(Exception):
         self.errors = {field: [text]}
 
 
+SOONEST = paging.Order("deadline_at", timeless=True, prefix=Pause.PREFIX)
+"""The inbox: what is due first, then what has no deadline and was asked first."""
+
+
 def inbox(user: User) -> PauseQuerySet:
     """What waits for a person and is not hidden: the one query behind the inbox, its badge and its socket (F9)."""
     hidden = Snooze.objects.filter(pause=OuterRef("pk"), person=user.pk, until__gt=timezone.now())
     return policy.waiting_for(user).filter(~Exists(hidden))
 
 
-def snoozed(user: User) -> list[Snooze]:
-    """What a person has hidden, what comes back first on top."""
+def snoozed(user: User) -> QuerySet[Snooze]:
+    """What a person has hidden."""
     mine = Snooze.objects.filter(person=user, until__gt=timezone.now(), pause__in=policy.waiting_for(user))
-    return list(mine.select_related("pause__run__work_order", "pause__run__thread", "pause__run__parent").order_by("until", "pk"))
+    return mine.select_related("pause__run__work_order", "pause__run__thread", "pause__run__parent")
 
 
 def snooze(pause_id: uuid.UUID, *, by: User, until: dt.datetime | None) -> Snooze | None:

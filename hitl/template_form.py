@@ -11,7 +11,7 @@ from typing import Any
 
 from django import forms
 
-from runs import definitions, policies
+from runs import definitions, phases, policies
 from runs.models import StepTemplate, Template
 from runs.workflows.review import OUTCOMES, RISKS
 from runs.workflows.sequence import HEADINGS
@@ -99,14 +99,14 @@ def _fields(step: Mapping[str, Any]) -> dict[str, forms.Field]:
     deadline, reviewers = review.get("deadline", {}), review.get("reviewers", {})
     zones = [("", "every hour counts"), *((name, f"hours of work of {name}") for name in policies.calendars())]
     phase = step.get("pause_phase", "")
-    phases = {"": "Waiting for an answer", **({phase: phase} if phase else {}), **HEADINGS}
+    headings = {"": "Waiting for an answer", **({phase: phases.words(phase)} if phase else {}), **HEADINGS}
     return {
         "pause_after": forms.BooleanField(required=False, initial=step.get("pause_after", False), label="Ask a person after this step"),
         "pause_phase": forms.ChoiceField(
             required=False,
             initial=step.get("pause_phase", ""),
             label="What the work then waits for",
-            choices=list(phases.items()),
+            choices=list(headings.items()),
         ),
         "max_revisions": forms.IntegerField(
             required=False, initial=step.get("max_revisions", 3), min_value=0, max_value=10, label="Rounds of revision"

@@ -15,13 +15,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.utils.dateparse import parse_duration
 
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, Thread
@@ -159,13 +157,6 @@ def standing(run: Run, wait: Wait | None) -> Standing:
     return Standing(run=run, wait=wait, status=status, node_id=node, state=state, pause=pause, decision=decision)
 
 
-def next_deadline(pause: Pause) -> dt.datetime | None:
-    """When nobody may answer any more, as far as its rules count every hour."""
-    deadline = pause.review.get("deadline") or {}
-    after = parse_duration(deadline.get("after", ""))
-    return None if after is None or deadline.get("calendar") else pause.opened_at + after
-
-
 def callback(pause: Pause) -> dict[str, Any] | None:
     """What another engine is told once its wait was answered, cancelled or has expired: what `GET workflows/<run_id>` gives."""
     wait = Wait.objects.select_related("outer", "pause__run__thread").filter(pause=pause.pk).first()
@@ -176,14 +167,13 @@ def document(found: Standing) -> dict[str, Any]:
     """A run's standing as the API and callbacks tell it."""
     run, pause, decision = found.run, found.pause, found.decision
     asked = found.open
-    deadline = next_deadline(asked) if asked else None
     return {
         "run_id": found.run_id,
         "status": found.status,
         "node_id": found.node_id,
         "blocking_reason": asked.phase if asked else None,
         "required_inputs": asked.required_inputs if asked else None,
-        "next_deadline": deadline.isoformat() if deadline else None,
+        "next_deadline": asked.deadline_at.isoformat() if asked and asked.deadline_at else None,
         "question": asked.question if asked else None,
         "answers": [*asked.ways, "cancel"] if asked else [],
         "attempts": asked.attempts if asked else 0,

@@ -12,7 +12,7 @@ import datetime as dt
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any, NamedTuple, TypeAlias
 
 from django.contrib.auth.models import User
@@ -30,7 +30,7 @@ COUNTS_PER_SECOND = 200
 OLD = 30.0
 """Seconds after which is counted though no question changed: one that was hidden comes back, somebody stands in for another."""
 SHOWN = 100
-"""Questions that an inbox shows, the oldest ones, and as many can be named as gone."""
+"""Questions on a page of the inbox; of those on its first page can be named which went."""
 BACK = dt.timedelta(minutes=1)
 """How far a look goes back. Far longer than a transaction and hosts' clocks differ: commits are not in the order of their times."""
 LOOKED_AT = 1000
@@ -45,13 +45,18 @@ class Waiting(NamedTuple):
 
     number: int
     newest: uuid.UUID | None
-    oldest: tuple[uuid.UUID, ...]
-    """The SHOWN oldest, in order."""
+    first: tuple[uuid.UUID, ...]
+    """Those on the first page of the inbox, in its order."""
 
-    def gone_since(self, before: Waiting) -> list[uuid.UUID]:
-        """Of the oldest at that time those that wait no longer. One that older ones pushed out of these may still wait: it is left out."""
-        still, last = set(self.oldest), self.oldest[-1] if self.number > len(self.oldest) else None
-        return [pk for pk in before.oldest if pk not in still and (last is None or pk < last)]
+    def missing_since(self, before: Waiting) -> list[uuid.UUID]:
+        """Of the first at that time those that are not among the first any more."""
+        now = set(self.first)
+        return [pk for pk in before.first if pk not in now]
+
+    @property
+    def cut(self) -> bool:
+        """Whether more wait than are listed: what is missing may be among them, pushed out by what is due before it."""
+        return self.number > len(self.first)
 
 
 NOTHING = Waiting(0, None, ())
@@ -70,11 +75,17 @@ def waiting_now(user_id: int) -> Waiting:
     if user is None:
         return NOTHING
     mine = postponing.inbox(user)
-    oldest = tuple(mine.order_by("pk").values_list("pk", flat=True)[: SHOWN + 1])
-    if len(oldest) <= SHOWN:
-        return Waiting(len(oldest), oldest[-1] if oldest else None, oldest)
+    first = tuple(postponing.SOONEST(mine).values_list("pk", flat=True)[: SHOWN + 1])
+    if len(first) <= SHOWN:
+        return Waiting(len(first), max(first, default=None), first)
     newest = mine.order_by("-pk").values_list("pk", flat=True).first()
-    return Waiting(max(mine.count(), len(oldest)), newest, oldest[:SHOWN])
+    return Waiting(max(mine.count(), len(first)), newest, first[:SHOWN])
+
+
+def still_waiting(user_id: int, pause_ids: Collection[uuid.UUID]) -> set[uuid.UUID]:
+    """Those of some questions that wait for a person."""
+    user = User.objects.filter(pk=user_id, is_active=True).first()
+    return set() if user is None else set(postponing.inbox(user).filter(pk__in=pause_ids).values_list("pk", flat=True))
 
 
 def changes_of_late() -> Changes:
@@ -88,6 +99,7 @@ class Inbox:
     def __init__(self, in_database_thread: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         self.watchers = 0
         self._read = in_database_thread(waiting_now)
+        self._still_waiting = in_database_thread(still_waiting)
         self._changes_of_late = in_database_thread(changes_of_late)
         self._seen: Changes = frozenset()
         self._looking: asyncio.Task[None] | None = None
@@ -141,12 +153,24 @@ class Inbox:
             changes, changed = self._changes, self._changed
             found = await self._count(user_id, changes)
             if found is not None and found != told:
-                gone = found.gone_since(told) if told is not None else []
+                gone = await self._gone(user_id, found, told) if told is not None else []
                 told = found
                 yield News(found.number, gone)
             await asyncio.sleep(max(QUIET, self.watchers / COUNTS_PER_SECOND))
             if self._changes == changes:
                 await changed.wait()
+
+    async def _gone(self, user_id: int, found: Waiting, told: Waiting) -> list[uuid.UUID]:
+        """The questions that were told and wait no longer. Where the database cannot say, none: the page's next look finds them."""
+        missing = found.missing_since(told)
+        if not missing or not found.cut:
+            return missing
+        try:
+            still = await self._still_waiting(user_id, missing)
+        except Exception:  # noqa: BLE001  # as in `_count`
+            self._seen = frozenset()
+            return []
+        return [pk for pk in missing if pk not in still]
 
     async def _count(self, user_id: int, changes: int) -> Waiting | None:
         """Shared by all tabs of a person; None where the database cannot be asked just now."""

@@ -22,7 +22,7 @@ from checkpoints.admin import UNREADABLE, ConfirmedAdmin, IdSearch, ReadOnlyAdmi
 from checkpoints.models import Blob
 from runs import admin_credentials as admin_credentials  # registers its page
 from runs import admin_rights as admin_rights
-from runs import definitions, repositories, rights
+from runs import definitions, phases, repositories, rights
 from runs.frequency import PROMISES, WHEN, Frequency
 from runs.models import Definition, Pause, Repository, Run, StepTemplate, Template, WorkOrder
 from runs.steps.sources import BadSource
@@ -251,7 +251,7 @@ class WorkOrderRows(ConfirmedAdmin):
     @display(description="phase")
     def phase_words(self, order: WorkOrder) -> str:
         try:
-            return order.phase
+            return phases.words(order.phase)
         except (*UNREADABLE, UnknownName) as error:
             return f"Cannot be told: {error}"
 

@@ -20,7 +20,6 @@ from runs.workflows.compatibility import Verdict, judge
 from runs.workflows.sequence import FrozenStep, following
 
 SHOWN = 10
-HELD = 50
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def changed_ahead(pause: Pause) -> list[str]:
     return [step["title"] for step in steps if step["name"] in ahead and _verdict(step) in BAD]
 
 
-def held() -> list[Run]:
-    """The runs that are held because of their code, oldest first, up to HELD."""
+def held() -> QuerySet[Run]:
+    """The runs that are held because of their code."""
     waiting = Run.objects.filter(status=PENDING).exclude(held_because="")
-    return list(waiting.select_related("thread__head", "definition").order_by("pk")[:HELD])
+    return waiting.select_related("thread__head", "definition")

@@ -445,7 +445,10 @@ class Pause(ids.Shown, models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["-id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_age"),  # the inbox
+            models.Index(fields=["-id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_age"),  # what is new
+            models.Index(  # the inbox: what is due soonest, then what has no deadline
+                fields=["deadline_at", "id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_deadline"
+            ),
             models.Index(  # what the sweep for deadlines reads, and all that it reads
                 fields=["next_at"], condition=Q(status=PauseStatus.OPEN, next_at__isnull=False), name="pause_open_by_next"
             ),

@@ -18,7 +18,8 @@ from checkpoints.models import CheckpointStatus, Event
 from hitl import markdown as md
 from hitl.views import clock
 from hitl.views.common import home_of, place_of
-from runs.models import Pause, Run
+from runs import phases
+from runs.models import Pause, Run, WorkOrder
 
 register = template.Library()
 
@@ -116,6 +117,12 @@ def brief(shown_id: str) -> str:
 @register.filter
 def status_words(status: str) -> str:
     return str(CheckpointStatus(status).label)
+
+
+@register.filter
+def whereabouts(order: WorkOrder) -> str:
+    """Where an order stands, or what ended it and where."""
+    return phases.whereabouts(order)
 
 
 @register.filter

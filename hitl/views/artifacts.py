@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from dataclasses import replace
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -12,17 +13,21 @@ from django.views.decorators.http import require_safe
 
 from checkpoints import store
 from checkpoints.models import Blob, Thread
+from hitl import paging
+from hitl.paging import Address, Page
 from hitl.views.common import person
 from runs.models import Artifact, Run
 
 SHOWN = 100
+NEWEST = paging.Order(newest=True, prefix=Artifact.PREFIX)
 
 
-def of(thread_id: uuid.UUID, below: Iterable[Run]) -> list[Artifact]:
-    """The newest of a thread and of the child runs below its run, oldest first."""
+def of(thread_id: uuid.UUID, below: Iterable[Run], here: Address) -> Page[Artifact]:
+    """Those of a thread and of the child runs below its run, a page from the newest on, each page oldest first."""
     threads = {thread_id, *(run.thread_id for run in below)}
-    found = Artifact.objects.filter(thread__in=threads).select_related("run").order_by("-id")[:SHOWN]
-    return list(reversed(found))
+    found = Artifact.objects.filter(thread__in=threads).select_related("run")
+    page = paging.in_order(found, NEWEST, here, "artifacts", size=SHOWN)
+    return replace(page, rows=page.rows[::-1])
 
 
 @require_safe

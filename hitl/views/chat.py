@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
+from hitl.paging import Address, NoSuchPlace, Page
 from hitl.views import family
 from runs import conversation
 from runs.agents import endings, model
@@ -17,7 +18,7 @@ from runs.models import QueuedTurn, Run
 from runs.states import COMPLETED, LIVE, PAUSED
 
 SHOWN = 200
-"""Messages on the page; those before are counted."""
+"""Messages on a page."""
 LOOPS = 15
 """Loops that an agent may take where its configuration does not say."""
 MOST_LOOPS = 100
@@ -102,7 +103,7 @@ class Loops:
     segments: Sequence[Segment]
 
 
-def of(thread: Thread, run: Run | None, state: Mapping[str, Any], *, guest: bool, log: Sequence[Event]) -> dict[str, Any]:
+def of(thread: Thread, run: Run | None, state: Mapping[str, Any], here: Address, *, guest: bool, log: Sequence[Event]) -> dict[str, Any]:
     """What the conversation's templates need.
 
     Args:
@@ -110,12 +111,14 @@ def of(thread: Thread, run: Run | None, state: Mapping[str, Any], *, guest: bool
         log: log lines, oldest first, among them those on what was spent.
     """
     messages = conversation.of(state)
+    end, page = _page(messages, here)
     alive = run is not None and run.status in LIVE
     turns = conversation.turns_in(messages) if not guest and not alive else set()
     works = run is not None and alive and run.status != PAUSED
     return {
-        "said": [_bubble(message, editable=message.id in turns) for message in conversation.marked(thread, messages[-SHOWN:])],
-        "earlier": max(0, len(messages) - SHOWN),
+        "said": [_bubble(message, editable=message.id in turns) for message in conversation.marked(thread, page.rows)],
+        "said_page": page,
+        "earlier": max(0, end - SHOWN),
         "unheard": _unheard(run, messages),
         "stream": _stream(conversation.spoken_by(run.pk, thread.pk, up_to=thread.last_seq)) if run is not None and works else None,
         "loops": loops_of(run),
@@ -123,6 +126,20 @@ def of(thread: Thread, run: Run | None, state: Mapping[str, Any], *, guest: bool
         "spent": _spent(run, log),
         "queue": list(QueuedTurn.objects.waiting().filter(thread=thread).select_related("by")),
     }
+
+
+def _page(messages: Sequence[Message], here: Address) -> tuple[int, Page[Message]]:
+    """The messages that an address asks for, the last ones unless it says before which; and the number of the first after them.
+
+    New ones come at the end, so a number names the same message for as long as no person edits what was said before it.
+    """
+    wanted = here.query.get("said", "")
+    if wanted and not (wanted.isascii() and wanted.isdecimal() and len(wanted) < 10 and 0 < int(wanted) <= len(messages)):
+        raise NoSuchPlace("There is no such place in this conversation.")
+    end = int(wanted) if wanted else len(messages)
+    begin = max(0, end - SHOWN)
+    earlier = here.to("said-title", said=str(begin)) if begin else ""
+    return end, Page(list(messages[begin:end]), next=earlier, first=here.to("said-title", said="") if wanted else "")
 
 
 def _bubble(message: Message, *, editable: bool) -> Bubble:

@@ -14,12 +14,14 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from hitl import delegations
+from hitl import delegations, paging
 from hitl.delegations import DelegationRefused
 from hitl.models import Delegation
+from hitl.paging import Address
 from hitl.views.common import person
 
 SHOWN = 50
+EARLIEST = paging.Order("starts_at")
 
 
 class DelegationForm(forms.Form):
@@ -51,12 +53,13 @@ def delegation_list(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid() and _delegate(form, user):
         return redirect("hitl:delegations")
     now = timezone.now()
-    lasting = Delegation.objects.filter(ends_at__gt=now).select_related("from_user", "to_user").order_by("starts_at")
+    lasting = Delegation.objects.filter(ends_at__gt=now).select_related("from_user", "to_user")
+    here = Address(request.path, request.GET.dict()).only("given", "taken")
     context = {
         "form": form,
         "now": now,
-        "given": lasting.filter(from_user=user)[:SHOWN],
-        "taken": lasting.filter(to_user=user)[:SHOWN],
+        "given": paging.in_order(lasting.filter(from_user=user), EARLIEST, here, "given", size=SHOWN),
+        "taken": paging.in_order(lasting.filter(to_user=user), EARLIEST, here, "taken", size=SHOWN, anchor="taken"),
         "alone": not delegations.colleagues(user).exists(),
     }
     return render(request, "hitl/delegations.html", context, status=422 if form.errors else 200)

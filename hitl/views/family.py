@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -13,10 +13,11 @@ from django.urls import reverse
 
 from checkpoints import store
 from checkpoints.models import Blob, Event, EventKind
-from hitl import patches, revisions
+from hitl import paging, patches, revisions
 from hitl.calls_form import CallsForm, form_of
 from hitl.forms import DecisionForm
 from hitl.models import Decision
+from hitl.paging import Address, Page
 from hitl.schema_form import SchemaForm
 from hitl.views import cards
 from hitl.views.common import home_of, place_of
@@ -26,9 +27,13 @@ from runs.states import LIVE, PAUSED, PENDING, RUNNING
 from runs.workflows import sequence
 from runs.workflows.sequence import APPROVE, REVISE
 
-TIMELINE = 200
+TIMELINE = 100
+LOG = 200
+BY_SEQ = paging.Order(key="seq", newest=True)
 OUTPUT = 500
 """Chunks of output that a page begins with."""
+LISTS = ("events", "log", "runs", "said", "artifacts")
+"""Names that an address gives to places in the lists of a page."""
 CHILD_OUTPUT = 1_000
 """Characters of a child run's output that its parent's page shows."""
 
@@ -327,33 +332,34 @@ def rerunning_of(run: Run | None, family: Sequence[Run], pauses: Sequence[Pause]
     return {"rerunning": f"{at.child_name}: {step}" if at.child_name and at.child_name != step else step, "feedback": last.feedback}
 
 
-def story_of(thread_id: uuid.UUID) -> dict[str, Any]:
-    """The newest events of a thread: the timeline, newest first, and the log, oldest first."""
-    events = list(Event.objects.filter(thread=thread_id).exclude(kind=EventKind.STREAMING_CHUNK).order_by("-seq")[:TIMELINE])
-    return {
-        "output": _output_of(thread_id, events),
-        "timeline": [event for event in events if event.kind != EventKind.LOG],
-        "log": [event for event in reversed(events) if event.kind == EventKind.LOG],
-    }
+def story_of(thread_id: uuid.UUID, here: Address) -> dict[str, Any]:
+    """What has happened on a thread: of the timeline, newest first, and of the log, oldest first, the pages that an address asks for."""
+    events = Event.objects.filter(thread=thread_id)
+    told = events.exclude(kind__in=[EventKind.STREAMING_CHUNK, EventKind.LOG])
+    timeline = paging.in_order(told, BY_SEQ, here, "events", size=TIMELINE, anchor="timeline-title")
+    log = paging.in_order(events.filter(kind=EventKind.LOG), BY_SEQ, here, "log", size=LOG, anchor="log-title")
+    return {"output": output_of(thread_id), "timeline": timeline, "log": replace(log, rows=log.rows[::-1])}
+
+
+def newest_lines(thread_id: uuid.UUID, log: Page[Event]) -> list[Event]:
+    """The newest lines of a thread's log, oldest first, whichever page of it is looked at."""
+    if not log.first:
+        return log.rows
+    return list(BY_SEQ(Event.objects.filter(thread=thread_id, kind=EventKind.LOG))[:LOG])[::-1]
 
 
 TOOLS = (EventKind.TOOL_CALL_STARTED, EventKind.TOOL_CALL_COMPLETED)
 """What a step tells while it works, as it does with lines of the log."""
 
 
-def _output_of(thread_id: uuid.UUID, newest_first: Sequence[Event]) -> str:
-    """The end of what the step at work has said so far (S0-3); "" where none works."""
-    last = next((event for event in newest_first if event.kind not in {EventKind.LOG, *TOOLS}), None)
+def output_of(thread_id: uuid.UUID) -> str:
+    """The end of what the step at work on a thread has said so far (S0-3); "" where none works."""
+    events = Event.objects.filter(thread=thread_id).exclude(kind__in=[EventKind.STREAMING_CHUNK, EventKind.LOG, *TOOLS])
+    last = events.order_by("-seq").first()
     if last is None or last.kind != EventKind.STEP_STARTED:
         return ""
     chunks = Event.objects.filter(thread=thread_id, seq__gt=last.seq, kind=EventKind.STREAMING_CHUNK).order_by("-seq")[:OUTPUT]
     return "".join(str(event.data.get("content", "")) for event in reversed(chunks) if isinstance(event.data, Mapping))
-
-
-def output_of(thread_id: uuid.UUID) -> str:
-    """The end of what the step at work on a thread has said so far; "" where none works."""
-    events = Event.objects.filter(thread=thread_id).exclude(kind__in=[EventKind.STREAMING_CHUNK, EventKind.LOG, *TOOLS]).order_by("-seq")
-    return _output_of(thread_id, list(events[:1]))
 
 
 def suspended_by(runs: Iterable[Run]) -> str:

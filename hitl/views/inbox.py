@@ -9,17 +9,22 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from checkpoints import ids
 from checkpoints.models import Thread
-from hitl import policy, postponing
+from hitl import paging, policy, postponing
 from hitl.models import Decision
+from hitl.paging import Address, Page, Place
+from hitl.postponing import SOONEST
 from hitl.views.common import person
 from hitl.waiting import SHOWN
-from runs.models import Pause
+from runs.models import Pause, PauseQuerySet
 from runs.states import PauseKind, PauseStatus
 
 HISTORY = 30
+HIDDEN = paging.Order("until")
 KINDS = {
     "": "All",
     PauseKind.APPROVAL: "Approvals",
@@ -31,11 +36,15 @@ WHOSE = ("run__work_order", "run__thread__team", "run__thread__owner", "run__def
 """Whose question it is: an order's, a child run's, a thread's."""
 
 
-def waiting_for(user: User, kind: str = "") -> list[Pause]:
-    """The oldest questions for a person: found first, then read with what belongs to them, since so many joins are planned badly."""
-    mine = postponing.inbox(user).filter(**({"kind": kind} if kind else {}))
-    oldest = list(mine.order_by("id").values_list("pk", flat=True)[:SHOWN])
-    return list(Pause.objects.filter(pk__in=oldest).shown().select_related(*WHOSE).order_by("id"))
+def waiting_page(mine: PauseQuerySet, here: Address) -> Page[Pause]:
+    """A page of questions: found first, then read with what belongs to them, since so many joins are planned badly."""
+
+    def read(after: str, limit: int) -> list[Pause]:
+        keys = list(SOONEST(mine, SOONEST.read(after) if after else None).values_list("pk", flat=True)[:limit])
+        found = Pause.objects.filter(pk__in=keys).shown().select_related(*WHOSE).in_bulk(keys)
+        return [found[key] for key in keys if key in found]
+
+    return paging.paged(here, "after", read, lambda pause: SOONEST.write(SOONEST.place(pause)), size=SHOWN)
 
 
 @dataclass(frozen=True)
@@ -46,17 +55,32 @@ class Past:
     decision: Decision | None
     at: dt.datetime
 
+    @property
+    def place(self) -> Place:
+        return Place(self.at, self.decision.pk if self.decision else self.pause.pk)
 
-def history_of(user: User) -> list[Past]:
-    """The newest answers on a person's threads, and the own ones where they were only asked; and what nobody answered in time."""
+
+DECIDED = paging.Order("decided_at", newest=True, prefix="past")
+EXPIRED = paging.Order("closed_at", newest=True, prefix="past")
+"""The two are read apart and told as one list, so a place in it is one in both."""
+
+
+def history_of(user: User, here: Address) -> Page[Past]:
+    """Answers on a person's threads, and the own ones where they were only asked; and what nobody answered in time. Newest first."""
     mine = Thread.objects.visible_to(user)
-    newest = Decision.objects.select_related("decided_by", "on_behalf_of", *(f"pause__{name}" for name in WHOSE)).order_by("-id")
-    decided = list(newest.filter(pause__run__thread__in=mine)[:HISTORY])
-    asked = newest.filter(decided_by=user.pk, pause__in=policy.asked_of(user)).exclude(pk__in=[one.pk for one in decided])[:HISTORY]
-    expired = Pause.objects.filter(status=PauseStatus.EXPIRED, run__thread__in=mine).select_related(*WHOSE).order_by("-closed_at")[:HISTORY]
-    past = [Past(one.pause, one, one.decided_at) for one in [*decided, *asked] if one.pause is not None]
-    past += [Past(one, None, one.closed_at) for one in expired if one.closed_at is not None]
-    return sorted(past, key=lambda one: one.at, reverse=True)[:HISTORY]
+    answers = Decision.objects.select_related("decided_by", "on_behalf_of", *(f"pause__{name}" for name in WHOSE))
+    lapsed = Pause.objects.filter(status=PauseStatus.EXPIRED, run__thread__in=mine).select_related(*WHOSE)
+
+    def read(after: str, limit: int) -> list[Past]:
+        place = DECIDED.read(after) if after else None
+        decided = list(DECIDED(answers.filter(pause__run__thread__in=mine), place)[:limit])
+        asked = DECIDED(answers.filter(decided_by=user.pk, pause__in=policy.asked_of(user)), place)[:limit]
+        every = {one.pk: one for one in [*decided, *asked]}
+        past = [Past(one.pause, one, one.decided_at) for one in every.values() if one.pause is not None]
+        past += [Past(one, None, one.closed_at) for one in EXPIRED(lapsed, place)[:limit] if one.closed_at is not None]
+        return sorted(past, key=lambda one: one.place, reverse=True)[:limit]
+
+    return paging.paged(here, "past", read, lambda one: DECIDED.write(one.place), size=HISTORY, anchor="history")
 
 
 @require_safe
@@ -64,11 +88,29 @@ def history_of(user: User) -> list[Past]:
 def inbox(request: HttpRequest) -> HttpResponse:
     """The inbox; with `?live` only the part that changes, with `?kind=` only what wants that."""
     user, kind = person(request), request.GET.get("kind", "")
+    here = Address(reverse("hitl:inbox"), request.GET.dict()).only("kind", "after", "past", "hidden")
+    mine = postponing.inbox(user).filter(**({"kind": kind} if kind in PauseKind.values else {}))
+    waiting = waiting_page(mine, here)
     context = {
-        "waiting": waiting_for(user, kind if kind in PauseKind.values else ""),
+        "waiting": waiting.rows,
+        "page": waiting,
+        "total": mine.count() if waiting.cut else len(waiting.rows),
+        "newest": _newest(mine, waiting),
+        "news": _asked_after(mine, request.GET.get("seen", "")),
         "kind": kind,
         "kinds": KINDS,
-        "snoozed": postponing.snoozed(user),
-        "history": history_of(user),
+        "snoozed": paging.in_order(postponing.snoozed(user), HIDDEN, here, "hidden", size=SHOWN),
+        "history": history_of(user, here),
     }
     return render(request, "hitl/_inbox.html" if "live" in request.GET else "hitl/inbox.html", context)
+
+
+def _newest(mine: PauseQuerySet, page: Page[Pause]) -> str:
+    """The question that was asked last: what comes later is new to who looks at this page."""
+    keys = mine.order_by("-pk").values_list("pk", flat=True)[:1] if page.cut else [one.pk for one in page.rows]
+    return ids.show(Pause.PREFIX, max(keys)) if keys else ""
+
+
+def _asked_after(mine: PauseQuerySet, seen: str) -> int:
+    """How many questions were asked after that one."""
+    return mine.filter(pk__gt=SOONEST.read(seen).key).count() if seen else 0

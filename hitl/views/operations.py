@@ -11,11 +11,15 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from hitl import invariants, operating
+from hitl import invariants, operating, paging
+from hitl.paging import Address
 from hitl.views.common import person
 from runs import inflight, services
 from runs.engine.code_changes import NotHeld
 from runs.models import Run
+
+HELD = 50
+OLDEST = paging.Order(prefix=Run.PREFIX)
 
 
 @login_required
@@ -26,8 +30,10 @@ def operations(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     results = list(invariants.check(now=now)) if "invariants" in request.GET else None
     broken = [result for result in results or () if result.count]
-    code = {"held": inflight.held(), "changed": inflight.report(verdicts=sorted(inflight.BAD))}
-    context = {"now": now, "standing": operating.standing(now=now), "results": results, "broken": broken, **code}
+    here = Address(request.path, request.GET.dict()).only("held", "stuck", "incidents", "workers")
+    held = paging.in_order(inflight.held(), OLDEST, here, "held", size=HELD, anchor="code")
+    code = {"held": held, "changed": inflight.report(verdicts=sorted(inflight.BAD))}
+    context = {"now": now, "standing": operating.standing(now=now, here=here), "results": results, "broken": broken, **code}
     return render(request, "hitl/operations.html", context)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from django.contrib import messages
@@ -10,13 +12,16 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints import ids, store
-from hitl import policy, services, sight, undoing
+from checkpoints.moment import one_moment
+from hitl import paging, policy, services, sight, undoing
 from hitl.forms import WorkOrderForm
 from hitl.models import Via
+from hitl.paging import Address
 from hitl.views import artifacts, family
 from hitl.views.common import person
 from runs import asking_again, rights
@@ -33,6 +38,7 @@ from runs.steps.sources import BadSource
 from runs.workflows.sequence import CANCEL
 
 PAGE = 30
+NEWEST = paging.Order(newest=True, prefix=WorkOrder.PREFIX)
 OFFERED = 12
 """Repositories that the page of a new order offers."""
 TERMINAL = {"completed", "failed"}
@@ -42,15 +48,9 @@ TERMINAL = {"completed", "failed"}
 @login_required
 def order_list(request: HttpRequest) -> HttpResponse:
     """Newest first; `?before=<id>` gives the next page."""
-    orders = WorkOrder.objects.visible_to(person(request)).shown().order_by("-id")
-    if before := request.GET.get("before"):
-        try:
-            orders = orders.filter(pk__lt=ids.parse("wo", before))
-        except ValueError as error:
-            raise Http404(str(error)) from error
-    found = list(orders[: PAGE + 1])
-    context = {"orders": found[:PAGE], "next_before": found[PAGE - 1].shown_id if len(found) > PAGE else ""}
-    return render(request, "hitl/orders.html", context)
+    here = Address(request.path, request.GET.dict()).only("before")
+    page = paging.in_order(WorkOrder.objects.visible_to(person(request)).shown(), NEWEST, here, "before", size=PAGE)
+    return render(request, "hitl/orders.html", {"orders": page.rows, "page": page})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -65,7 +65,7 @@ def order_new(request: HttpRequest) -> HttpResponse:
     if not templates:
         return render(request, "hitl/order_new.html", {"templates": [], "form": None, "closed": closed})
     usable = Repository.objects.visible_to(person(request)).filter(rights.usable(person(request)), use_template_execution=True)
-    repositories = list(usable.order_by("name").distinct()[:OFFERED])
+    repositories = list(usable.order_by("name").distinct()[: OFFERED + 1])
     slug = request.POST.get("template") or request.GET.get("template") or (chosen and chosen.default_template) or USUAL_TEMPLATE
     template = next((one for one in templates if one.slug == slug), templates[0])
     begun = {"repository_url": chosen.url} if chosen else None
@@ -74,7 +74,15 @@ def order_new(request: HttpRequest) -> HttpResponse:
         order = _submit(template, form, person(request))
         if order is not None:
             return redirect("hitl:order", order.pk)
-    context = {"templates": templates, "template": template, "form": form, "repositories": repositories, "chosen": chosen, "closed": closed}
+    context = {
+        "templates": templates,
+        "template": template,
+        "form": form,
+        "repositories": repositories[:OFFERED],
+        "chosen": chosen,
+        "closed": closed,
+    }
+    context["more_repositories"] = len(repositories) > OFFERED
     return render(request, "hitl/order_new.html", context, status=422 if form.errors else 200)
 
 
@@ -118,13 +126,26 @@ def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | N
 @login_required
 def order(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     """The page of one work order; `?pause=<id>` chooses among its open questions, `?live` gives only the part that changes."""
-    order = _look_at(order_id, request)
-    context = page_of(order, by=person(request), wanted=request.GET.get("pause", ""))
+    context = page_of(order_id, by=person(request), wanted=request.GET.get("pause", ""), query=request.GET.dict())
     return render(request, "hitl/_order_live.html" if "live" in request.GET else "hitl/order.html", context)
 
 
-def page_of(order: WorkOrder, *, by: User, wanted: str = "", **answer: Any) -> dict[str, Any]:
-    """All that the work-order page shows to a person. `wanted` and `answer` are as for `family.card_of`."""
+def page_of(
+    order_id: uuid.UUID, *, by: User, wanted: str = "", query: Mapping[str, str] = MappingProxyType({}), **answer: Any
+) -> dict[str, Any]:
+    """All that the work-order page shows to a person, as of one moment. `wanted` and `answer` are as for `family.card_of`.
+
+    Args:
+        query: of the address, which may name places in the page's lists.
+    Raises:
+        Http404: the person may not see the order, or a list has no such place.
+    """
+    here = Address(reverse("hitl:order", args=[order_id]), query).only("pause", *family.LISTS)
+    with one_moment():
+        return _parts_of(_look_at(order_id, by), here, by=by, wanted=wanted, **answer)
+
+
+def _parts_of(order: WorkOrder, here: Address, *, by: User, wanted: str, **answer: Any) -> dict[str, Any]:
     run, pauses = order.latest_run, services.open_pauses(order)
     below = family.family_of(run)
     guest = sight.is_guest(order.thread, by=by)
@@ -132,10 +153,11 @@ def page_of(order: WorkOrder, *, by: User, wanted: str = "", **answer: Any) -> d
     return {
         "order": order,
         "guest": guest,
-        "artifacts": [] if guest else artifacts.of(order.thread_id, below),
-        **family.card_of(pauses, wanted, by=by, guest=guest, **answer),
+        "artifacts": None if guest else artifacts.of(order.thread_id, below, here),
+        **(card := family.card_of(pauses, wanted, by=by, guest=guest, **answer)),
+        "here": here.to(pause=card.get("chosen", "")),
         **family.rerunning_of(run, below, pauses),
-        **family.story_of(order.thread_id),
+        **family.story_of(order.thread_id, here),
         "steps": progress(order),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
@@ -170,7 +192,7 @@ def order_cancel(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
         services.cancel_order(order.pk, by=person(request), via=Via.PAGE, reason=request.POST.get("feedback", ""))
     except (RunEnded, services.AlreadyAnswered, services.AnswerInvalid, policy.Refused) as error:
         status = {policy.NotAllowed: 403, services.AnswerInvalid: 422}.get(type(error), 409)
-        page = page_of(_find(order_id, request), by=person(request), problem=str(error))
+        page = page_of(order_id, by=person(request), problem=str(error))
         return render(request, "hitl/order.html", page, status=status)
     return redirect("hitl:order", order_id)
 
@@ -220,10 +242,10 @@ def order_suspend(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     return redirect("hitl:order", order_id)
 
 
-def _look_at(order_id: uuid.UUID, request: HttpRequest) -> WorkOrder:
+def _look_at(order_id: uuid.UUID, by: User) -> WorkOrder:
     """For the page, which those see too who are only asked."""
     try:
-        return services.look_at_order(order_id, by=person(request))
+        return services.look_at_order(order_id, by=by)
     except services.NotFound as error:
         raise Http404(str(error)) from error
 

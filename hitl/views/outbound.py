@@ -11,33 +11,31 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import Group, User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from checkpoints import ids
+from hitl import paging
 from hitl.outbound import endpoints, links, sending
 from hitl.outbound_models import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
+from hitl.paging import Address
 from hitl.views.common import person
 
 PAGE = 50
+NEWEST, OLDEST = paging.Order(newest=True, prefix=Delivery.PREFIX), paging.Order(prefix=Endpoint.PREFIX)
 
 
 @require_safe
 @login_required
 def deliveries(request: HttpRequest) -> HttpResponse:
     """Newest first; `?status=` narrows, `?before=<id>` gives the next page."""
-    found = Delivery.objects.visible_to(person(request)).shown().order_by("-id")
+    found = Delivery.objects.visible_to(person(request)).shown()
     status = request.GET.get("status", "")
     if status in DeliveryStatus.values:
         found = found.filter(status=status)
-    if before := request.GET.get("before"):
-        try:
-            found = found.filter(pk__lt=ids.parse("dlv", before))
-        except ValueError as error:
-            raise Http404(str(error)) from error
-    rows = list(found[: PAGE + 1])
-    next_before = rows[PAGE - 1].shown_id if len(rows) > PAGE else ""
-    unsent = links.unsent(rows[:PAGE], by=person(request))
-    context = {"deliveries": rows[:PAGE], "status": status, "statuses": DeliveryStatus.choices, "next_before": next_before}
+    here = Address(request.path, request.GET.dict()).only("status", "before")
+    page = paging.in_order(found, NEWEST, here, "before", size=PAGE)
+    unsent = links.unsent(page.rows, by=person(request))
+    context = {"deliveries": page.rows, "status": status, "statuses": DeliveryStatus.choices, "page": page}
     response = render(request, "hitl/deliveries.html", {**context, "unsent": unsent})
     if unsent:
         response["Cache-Control"] = "no-store"  # each is as good as a password
@@ -122,9 +120,10 @@ def notifications(request: HttpRequest) -> HttpResponse:
 
 def _shown(request: HttpRequest, user: User, form: EndpointForm, *, status: int = 200, **made: Any) -> HttpResponse:
     known = Endpoint.objects.managed_by(user).exclude(channel=Channel.EMAIL, owner__isnull=False)
+    here = Address(reverse("hitl:notifications"), request.GET.dict()).only("after")
     context = {
         "form": form,
-        "endpoints": known.select_related("owner", "team", "thread").order_by("id"),
+        "endpoints": paging.in_order(known.select_related("owner", "team", "thread"), OLDEST, here, "after", size=PAGE),
         "mail_is_on": endpoints.mail_is_on(user),
         "tests": Delivery.objects.filter(recipient=user, occasion=Occasion.TEST).select_related("endpoint").order_by("-id")[:5],
         **made,

@@ -84,8 +84,8 @@ def _again(request: HttpRequest, pause: Pause, status: int, **answer: Any) -> Ht
     """The page that the answer came from, with what was wrong with it."""
     answer |= {"answered": pause, "wanted": pause.shown_id if pause.run.parent_id else ""}
     if pause.run.work_order_id is not None:
-        order = services.look_at_order(pause.run.work_order_id, by=person(request))
-        return render(request, "hitl/order.html", orders.page_of(order, by=person(request), **answer), status=status)
+        page = orders.page_of(pause.run.work_order_id, by=person(request), **answer)
+        return render(request, "hitl/order.html", page, status=status)
     return threads.show(request, threads.look_at(root_of(pause.run).thread_id, request), status=status, **answer)
 
 

@@ -19,10 +19,12 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from checkpoints import ids, reducers, store
 from checkpoints.models import Checkpoint, Thread, WhenBusy
-from hitl import policy, services, sight, undoing
+from checkpoints.moment import one_moment
+from hitl import paging, policy, services, sight, undoing
 from hitl import threads as doors
 from hitl.forms import BusyForm, EditForm, MessageForm, ThreadForm
 from hitl.models import Via
+from hitl.paging import Address
 from hitl.threads import Said
 from hitl.views import artifacts, chat, family
 from hitl.views.common import home_of, person, place_of
@@ -40,6 +42,8 @@ from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
 PAGE = 30
 RUNS = 30
+NEWEST = paging.Order(newest=True, prefix=Thread.PREFIX)
+NEWEST_RUNS = paging.Order(newest=True, prefix=Run.PREFIX)
 
 TAKEN = {
     APPROVE: "Taken as approval.",
@@ -93,18 +97,8 @@ def thread_list(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         thread = turns.open_thread(by=person(request), title=form.cleaned_data["title"], team=form.cleaned_data.get("team"))
         return redirect("hitl:thread", thread.pk)
-    threads = _own(request)
-    if before := request.GET.get("before"):
-        try:
-            threads = threads.filter(pk__lt=ids.parse("thr", before))
-        except ValueError as error:
-            raise Http404(str(error)) from error
-    found = list(threads[: PAGE + 1])
-    context = {
-        "threads": _with_runs(found[:PAGE]),
-        "next_before": found[PAGE - 1].shown_id if len(found) > PAGE else "",
-        "form": form,
-    }
+    page = paging.in_order(_own(request), NEWEST, Address(request.path, request.GET.dict()).only("before"), "before", size=PAGE)
+    context = {"threads": _with_runs(page.rows), "page": page, "form": form}
     return render(request, "hitl/threads.html", context, status=422 if form.errors else 200)
 
 
@@ -113,7 +107,7 @@ def _own(request: HttpRequest) -> Any:
     newest = Run.objects.filter(thread=OuterRef("pk")).order_by("-id")
     child = Run.objects.filter(thread=OuterRef("pk"), parent__isnull=False)
     mine = Thread.objects.visible_to(person(request)).filter(~Exists(child), work_order__isnull=True)
-    return mine.select_related("owner", "team").annotate(newest=Subquery(newest.values("pk")[:1])).order_by("-id")
+    return mine.select_related("owner", "team").annotate(newest=Subquery(newest.values("pk")[:1]))
 
 
 def _with_runs(threads: list[Any]) -> list[dict[str, Any]]:
@@ -159,13 +153,17 @@ def _elsewhere(thread: Thread) -> HttpResponse | None:
 def show(request: HttpRequest, thread: Thread, *, status: int = 200, message: MessageForm | None = None, **answer: Any) -> HttpResponse:
     """Render the page; `answer` is as for `family.card_of`."""
     template = "hitl/_thread_live.html" if "live" in request.GET else "hitl/thread.html"
-    context = page_of(thread, by=person(request), message=message, **answer)
+    here = Address(reverse("hitl:thread", args=[thread.pk]), request.GET.dict()).only("pause", *family.LISTS)
+    with one_moment():
+        context = page_of(thread, here, by=person(request), message=message, **answer)
     arrived = request.method == "GET" and "live" not in request.GET and context["pause"] is not None
     banner = arrived and not context["guest"] and not request.GET.get("pause")
     return render(request, template, {**context, "banner": banner}, status=status)
 
 
-def page_of(thread: Thread, *, by: User, wanted: str = "", message: MessageForm | None = None, **answer: Any) -> dict[str, Any]:
+def page_of(
+    thread: Thread, here: Address, *, by: User, wanted: str = "", message: MessageForm | None = None, **answer: Any
+) -> dict[str, Any]:
     """All that the page of a thread shows to a person."""
     run = latest_of(thread)
     below = family.family_of(run)
@@ -177,7 +175,8 @@ def page_of(thread: Thread, *, by: User, wanted: str = "", message: MessageForm 
     alive = run is not None and run.status in LIVE
     own = any(run is not None and pause.run_id == run.pk for pause in pauses)
     guest = sight.is_guest(thread, by=by)
-    story = family.story_of(thread.pk)
+    story = family.story_of(thread.pk, here)
+    card = family.card_of(pauses, wanted, by=by, guest=guest, **answer)
     busy = alive and not pauses
     return {
         "thread": thread,
@@ -185,15 +184,18 @@ def page_of(thread: Thread, *, by: User, wanted: str = "", message: MessageForm 
         "run": run,
         "status": status_of(run, asks=bool(pauses)),
         "step": family.step_title(run) if run and alive else "",
-        **family.card_of(pauses, wanted, by=by, guest=guest, **answer),
+        **card,
+        "here": here.to(pause=card.get("chosen", "")),
         **family.rerunning_of(run, below, pauses),
         **story,
-        **chat.of(latest, run, state, guest=guest, log=story["log"]),
-        "artifacts": [] if guest else artifacts.of(thread.pk, below),
+        **chat.of(latest, run, state, here, guest=guest, log=family.newest_lines(thread.pk, story["log"])),
+        "artifacts": None if guest else artifacts.of(thread.pk, below, here),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
         "undo": None if pauses else undoing.waiting([run, *below], now=timezone.now()),
-        "runs": list(Run.objects.filter(thread=thread).select_related("definition").order_by("-id")[:RUNS]),
+        "runs": paging.in_order(
+            Run.objects.filter(thread=thread).select_related("definition"), NEWEST_RUNS, here, "runs", size=RUNS, anchor="runs-title"
+        ),
         "message": message
         or MessageForm(first=run is None, user=by, locked=(busy and thread.when_busy == WhenBusy.REFUSE) or len(pauses) > 1),
         "templates": not run and Template.objects.current().filter(needs_repository=False).exists(),

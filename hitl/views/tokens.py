@@ -15,12 +15,15 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
+from hitl import paging
 from hitl.models import ApiToken
+from hitl.paging import Address
 from hitl.views.common import person
 
 MOST = 20
 """Tokens of one person that are valid at once."""
 SHOWN = 50
+NEWEST = paging.Order(newest=True, prefix="tok")
 DAYS = 90
 """For how long a token is valid unless somebody says otherwise."""
 
@@ -57,8 +60,9 @@ def token_list(request: HttpRequest) -> HttpResponse:
             _, secret = ApiToken.make(user, name=values["name"], scope=values["scope"], expires_at=form.expires_at(now))
             form = TokenForm()
         status = 201 if secret else 422
-    rows = ApiToken.objects.filter(user=user).order_by("-created_at")[:SHOWN]
-    return render(request, "hitl/tokens.html", {"form": form, "rows": rows, "secret": secret, "now": now}, status=status)
+    here = Address(request.path, request.GET.dict()).only("before")
+    page = paging.in_order(ApiToken.objects.filter(user=user), NEWEST, here, "before", size=SHOWN)
+    return render(request, "hitl/tokens.html", {"form": form, "rows": page.rows, "page": page, "secret": secret, "now": now}, status=status)
 
 
 @require_POST

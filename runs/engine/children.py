@@ -184,7 +184,11 @@ def _code(head: Checkpoint, runs: Mapping[str, Run]) -> dict[str, Any]:
         kept = ", ".join(f"{name} {git['commit'][:12]}" for name, git in changed.items())
         words = f"Several child runs changed the code, and their commits cannot be joined by themselves: {kept}. They are kept."
         raise StepFailed(words, code="children_changed_code")
-    return {"git": next(iter(changed.values()))} if changed else {}
+    if not changed:
+        return {}
+    name, git = next(iter(changed.items()))
+    child = runs[name].thread.head
+    return {"git": git, "outputs": child.metadata.get("outputs", {}) if child else {}}
 
 
 def _edited(head: Checkpoint, runs: Mapping[str, Run]) -> dict[str, Any]:

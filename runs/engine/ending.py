@@ -118,7 +118,8 @@ def expire(pause: Pause, *, now: dt.datetime) -> list[Wake] | None:
 
     Gives what `cancel` gives. A run that asks has no child runs at work.
     """
-    words = f"Expired at {_phase(pause.run, pause.checkpoint)} phase: nobody answered in time"
+    title = next((step["title"] for step in pause.run.frozen.steps if step["name"] == pause.step), pause.step)
+    words = f"Expired at {title}: nobody answered in time"
     at = pause.deadline_at.isoformat() if pause.deadline_at else None
     told = {"error": words, "pause_id": pause.shown_id, "step": pause.step, "deadline_at": at}
     facts: Facts = [line(words, pause.step, level="warning"), (EventKind.RUN_EXPIRED, told)]

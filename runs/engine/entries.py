@@ -21,7 +21,8 @@ from runs.models import Pause, Run
 from runs.workflows import calls, outside, review, schemas, sequence
 from runs.workflows.base import Ask, Commit, Report
 
-OUTPUTS = ("git_commit_count", "github_pull_request_url", "input_tokens", "output_tokens", "cost")
+COMMITS = "git_commit_count"
+OUTPUTS = (COMMITS, "github_pull_request_url", "input_tokens", "output_tokens", "cost")
 """State keys that lists and the API show; copied to the checkpoint's metadata so that no state is loaded for them."""
 
 
@@ -67,7 +68,7 @@ def after_step(
             **_skipped(held, kept, ran=ran),
             **({approvals.RELIED: held.relied} if held.relied else {}),
             "loops": {**kept.get("loops", {}), **({step: number} if counts and not midway else {})},
-            "outputs": {key: state[key] for key in OUTPUTS if key in state},
+            "outputs": _outputs(held, state, code),
         },
     )
     if not write:
@@ -76,6 +77,17 @@ def after_step(
     checkpoint = store.build(held.run.thread_id, held.run.pk, state, entry, parent=parent, before=before)
     held.noted = budget.spend(held, checkpoint, more=len(code.bundle) if code else 0)
     return checkpoint, state
+
+
+def _outputs(held: Held, state: Mapping[str, Any], code: Commit | None) -> dict[str, Any]:
+    """What lists and the API show of the work. The engine counts the commits with each commit, so that no step has to tell their number."""
+    outputs = {key: state[key] for key in OUTPUTS if key in state}
+    before = {**held.head.metadata.get("outputs", {}), **held.joined.get("outputs", {})}.get(COMMITS)
+    if code is not None and code.commits is not None:
+        outputs[COMMITS] = code.commits
+    elif before is not None and state.get(COMMITS) == held.state.get(COMMITS):  # else the step itself told another number just now
+        outputs[COMMITS] = before
+    return outputs
 
 
 def _skipped(held: Held, kept: dict[str, Any], *, ran: bool) -> dict[str, list[str]]:

@@ -169,8 +169,10 @@ class GitWorkspace:
 
     def snapshot(self) -> Commit:
         sha, base = self.head(), self.base()
-        bundle = b"" if sha == base else self._repository.git("bundle", "create", "-q", "-", f"{base}..{self._ref}").output
-        return Commit(sha=sha, base=base, bundle=bundle)
+        if sha == base:
+            return Commit(sha=sha, base=base, commits=0)
+        bundle = self._repository.git("bundle", "create", "-q", "-", f"{base}..{self._ref}").output
+        return Commit(sha=sha, base=base, bundle=bundle, commits=int(self.git("rev-list", "--count", f"{base}..{sha}")))
 
     def push(self) -> None:
         self._let_out()

@@ -46,6 +46,8 @@ class Commit:
     sha: str
     base: str
     bundle: bytes = b""
+    commits: int | None = None
+    """How many commits `base..sha` holds; None where nobody counted."""
 
 
 @dataclass(frozen=True, kw_only=True)

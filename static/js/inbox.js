@@ -5,7 +5,8 @@ import { openInbox } from "./run-stream.js";
 import { tell } from "./time.js";
 
 const PAUSE = 150; // between two looks; the first is at once
-const isInbox = () => document.querySelector("[data-inbox]") !== null;
+const inbox = () => document.querySelector("[data-inbox]");
+const isInbox = () => inbox() !== null;
 const isGone = (row) => row.classList.contains("gone");
 const rowsOf = (root) => new Map([...root.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row]));
 let timer = 0, lookedAt = 0, fresh = null, wasDown = false, fetching = false, again = false, waiting = null;
@@ -17,7 +18,7 @@ async function look() {
   fetching = true;
   const began = lookedAt = Date.now();
   try {
-    const response = await fetch(isInbox() ? `/?live${location.search.replace("?", "&")}` : "/?live", { credentials: "same-origin" });
+    const response = await fetch(`/?${place()}live`, { credentials: "same-origin" });
     if (!response.ok || response.redirected) return false;
     const next = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("[data-inbox]");
     if (next) count(Number(next.dataset.inbox));
@@ -29,6 +30,14 @@ async function look() {
     fetching = false;
     if (again) { again = false; lookSoon(); }
   }
+}
+
+/** Which page of the inbox this is, and up to which question it knows all: what was asked later is new, on whichever page it stands. */
+function place() {
+  if (!isInbox()) return "";
+  const query = new URLSearchParams(location.search), { newest } = inbox().dataset;
+  if (newest) query.set("seen", newest);
+  return query.size ? `${query}&` : "";
 }
 
 function count(now) {
@@ -73,9 +82,18 @@ function compare(next, began) {
     close(row);
     sayWho(row, next.querySelector(`[data-of="${id}"]`));
   }
-  const news = [...there].filter(([id, row]) => !isGone(row) && (!here.has(id) || isGone(here.get(id)))).length;
-  const pill = document.querySelector("[data-pill]"), words = `${news} new — show`;
-  pill.hidden = news === 0;
+  const cut = document.querySelector("[data-cut]"), cutNow = next.querySelector("[data-cut]");
+  if (cut && cutNow) cut.textContent = cutNow.textContent;
+  offer([...there].filter(([, row]) => !isGone(row)).filter(([id]) => !here.has(id) || isGone(here.get(id))), here, Number(next.dataset.news));
+}
+
+/** Rows that are not shown: new ones, some that wait again, or such as moved up from another page. `asked` counts the new ones of all pages. */
+function offer(rows, here, asked) {
+  const known = inbox().dataset.newest;
+  const news = known ? asked + rows.filter(([id]) => id <= known && here.has(id)).length : rows.length;
+  const pill = document.querySelector("[data-pill]"), words = `${news ? `${news} new` : "The list has changed"} — show`;
+  pill.hidden = !news && !rows.length;
+  pill.dataset.news = news;
   if (news && pill.firstElementChild.textContent !== words) announce(`${news} new in the inbox`);
   pill.firstElementChild.textContent = words;
 }
@@ -87,7 +105,10 @@ function sayWho(row, entry) {
   row.querySelector(".by").replaceChildren(entry.querySelector(".verdict").textContent.trim(), " · ", ...entry.querySelector(".by").cloneNode(true).childNodes);
 }
 
+/** New questions may stand on any page, what is due soonest on the first: that one is shown. */
 function showFresh() {
+  const { first } = inbox().dataset;
+  if (first && Number(document.querySelector("[data-pill]").dataset.news)) { location.assign(first); return; }
   document.querySelector("[data-pill]").hidden = true;
   document.querySelector("[data-inbox]").replaceWith(fresh);
   tell(fresh);

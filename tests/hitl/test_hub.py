@@ -432,15 +432,23 @@ A, B, C, D = (uuid.UUID(int=number) for number in range(4))
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "gone"),
+    ("before", "after", "waits", "gone"),
     [
-        (waiting.Waiting(2, C, (A, C)), waiting.Waiting(2, C, (A, C)), []),
-        (waiting.Waiting(2, C, (A, C)), waiting.Waiting(0, None, ()), [A, C]),
-        (waiting.Waiting(2, C, (B, C)), waiting.Waiting(3, C, (A, B)), []),  # pushed out by one that was hidden, and waits
-        (waiting.Waiting(2, D, (B, D)), waiting.Waiting(3, D, (A, C)), [B]),  # that one went; of D is said nothing
-        (waiting.Waiting(3, D, (A, B)), waiting.Waiting(2, D, (B, D)), [A]),
-        (waiting.NOTHING, waiting.Waiting(1, A, (A,)), []),
+        (waiting.Waiting(2, C, (A, C)), waiting.Waiting(2, C, (A, C)), {A, C}, []),
+        (waiting.Waiting(2, C, (A, C)), waiting.Waiting(0, None, ()), set(), [A, C]),
+        (waiting.Waiting(2, C, (B, C)), waiting.Waiting(3, C, (A, B)), {A, B, C}, []),  # pushed out by one that was hidden, and waits
+        (waiting.Waiting(2, D, (B, D)), waiting.Waiting(3, D, (A, C)), {A, C, D}, [B]),
+        (waiting.Waiting(3, D, (A, B)), waiting.Waiting(3, D, (B, C)), {A, B, C}, []),  # its deadline was moved: it stands further on
+        (waiting.Waiting(3, D, (A, B)), waiting.Waiting(2, D, (B, D)), {B, D}, [A]),
+        (waiting.NOTHING, waiting.Waiting(1, A, (A,)), {A}, []),
     ],
 )
-def test_what_went_is_told_from_what_older_questions_pushed_out(before, after, gone):
-    assert after.gone_since(before) == gone
+async def test_what_went_is_told_from_what_was_pushed_out_of_the_page(before, after, waits, gone):
+    """A question that another one, or a later deadline, pushes to a further page still waits: its row must not be closed."""
+
+    async def still(user_id, asked):
+        return waits & set(asked)
+
+    inbox = waiting.Inbox(lambda function: function)
+    inbox._still_waiting = still
+    assert await inbox._gone(1, after, before) == gone

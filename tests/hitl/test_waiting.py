@@ -67,7 +67,7 @@ def test_a_look_is_one_query_of_bounded_size_however_many_inboxes_there_are(aske
 
 
 def test_so_many_ids_are_read_and_named_at_most(asked, ana, monkeypatch, django_assert_max_num_queries):
-    """However long a list: the oldest, as the page shows; the number is exact."""
+    """However long a list: the first page, as the inbox shows it; the number is exact."""
     monkeypatch.setattr(waiting, "SHOWN", 2)
     pauses = [pause_of(asked()).pk for _ in range(4)]
     before = waiting.waiting_now(ana.pk)
@@ -77,5 +77,7 @@ def test_so_many_ids_are_read_and_named_at_most(asked, ana, monkeypatch, django_
     services.decide(pauses[1], action="approve", by=ana, via=Via.PAGE)
     after = waiting.waiting_now(ana.pk)
     assert tuple(after) == (3, pauses[3], (pauses[0], pauses[2]))
-    assert after.gone_since(before) == [pauses[1]]
+    assert after.missing_since(before) == [pauses[1]]
+    assert waiting.still_waiting(ana.pk, pauses) == set(pauses) - {pauses[1]}
+    assert waiting.still_waiting(0, pauses) == set()
     assert waiting.waiting_now(0) == waiting.NOTHING

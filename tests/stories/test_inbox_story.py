@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any
 
 import pytest
@@ -117,7 +118,7 @@ def test_rows_stay_where_they_are_and_say_who_answered_them_elsewhere(desk, open
 
 
 def is_look(url: str) -> bool:
-    return url.endswith("/?live")
+    return re.search(r"/\?(seen=\w+&)?live$", url) is not None
 
 
 def test_a_row_is_closed_before_the_list_comes(desk, open_page):

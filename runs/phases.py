@@ -1,0 +1,33 @@
+"""Where work stands, in the words of pages and the admin; the wire keeps its own words (SPEC §1). No queries here."""
+
+from __future__ import annotations
+
+import re
+
+from runs.engine.interruptions import AFTER, BEFORE, SUSPENDED
+from runs.models import WorkOrder
+from runs.states import CANCELLED, EXPIRED, RunStatus
+
+WORDS = {
+    "needs_bookkeeper_decision": "Needs a bookkeeper's decision",
+    BEFORE: "Stopped before a step",
+    AFTER: "Stopped after a step",
+    SUSPENDED: "Suspended",
+}
+"""Phases that their name alone says badly."""
+
+
+def words(phase: str) -> str:
+    """A phase in words. A template or another engine may name any: `awaiting_text` is "Awaiting text"."""
+    said = WORDS.get(phase) or re.sub(r"[\s_-]+", " ", phase).strip()
+    return said[:1].upper() + said[1:]
+
+
+def whereabouts(order: WorkOrder) -> str:
+    """The phase of an order in words; of one that ended without its result, what happened and at which step."""
+    if order.status != "failed":
+        return words(order.phase)
+    steps = {step["name"]: step["title"] for step in order.definition.steps}
+    step = steps.get(order.current_step, order.current_step) or order.definition.steps[0]["title"]
+    ends = {CANCELLED: "Cancelled", EXPIRED: "Expired"}
+    return f"{ends.get(RunStatus(order.latest_run.status), 'Stopped') if order.latest_run else 'Stopped'} at {step}"
