@@ -8,7 +8,6 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('hitl', '0018_token_scopes'),
-        ('runs', '0024_inbox_by_deadline'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -10,6 +10,7 @@ from django.utils.html import escape
 
 from checkpoints.models import Thread
 from hitl.models import Decision
+from hitl.paging import Address
 from hitl.views import threads as pages
 from runs import definitions
 from runs import threads as turns
@@ -111,7 +112,7 @@ def test_a_page_that_is_made_while_the_run_ends_does_not_say_complete_above_what
     """S0-50, P9: the browser fetches once for a burst of events, so what it gets is of one moment."""
     before = Thread.objects.select_related("head").get(pk=thread.pk)
     say("Hello", template="talk")
-    shown = pages.page_of(before, by=ana)
+    shown = pages.page_of(before, Address("/"), by=ana)
     assert shown["status"] == "completed"
     assert [one.message.content for one in shown["said"]][-1] == "step3 heard 2"
 

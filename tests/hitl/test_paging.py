@@ -35,7 +35,7 @@ HOUR = dt.timedelta(hours=1)
 
 def text(response: Any) -> str:
     assert response.status_code == 200, response
-    return response.content.decode()
+    return str(response.content.decode())
 
 
 def walk(page: Client, address: str, pattern: str, name: str) -> Iterator[list[str]]:

@@ -13,7 +13,6 @@ from django.utils import timezone
 
 from hitl import postponing, services
 from hitl.models import Via
-from hitl.views import orders
 from runs import definitions
 from runs.engine.advance import advance
 from runs.models import Pause
@@ -52,7 +51,7 @@ def status_of(html: str) -> tuple[str, str]:
 
 
 def text(response: Any) -> str:
-    return response.content.decode()
+    return str(response.content.decode())
 
 
 def url(order: Any) -> str:
@@ -91,6 +90,7 @@ def test_the_next_deadline_of_a_workflow_is_that_of_its_open_question(asked, api
     """S3-9: `GET workflows/<id>` told the old time after an extension, and null under a calendar."""
     order = asked(deadline=rules)
     pause = pause_of(order)
+    assert pause.deadline_at is not None
     where = f"/api/v1/workflows/{order.latest_run.shown_id}"
     assert api(ben).get(where).json()["next_deadline"] == pause.deadline_at.isoformat()
     later = pause.deadline_at + dt.timedelta(minutes=30)
@@ -149,7 +149,7 @@ def test_a_page_tells_one_moment(paused, page, ana, monkeypatch):
         assert fresh_status(paused) == "paused"
         return read(order)
 
-    monkeypatch.setattr(orders.services, "open_pauses", after_the_run_paused)
+    monkeypatch.setattr(services, "open_pauses", after_the_run_paused)
     shown = text(page.get(url(paused)))
     monkeypatch.undo()
     assert status_of(shown)[0] == "Pending"
