@@ -7,6 +7,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 from django.contrib.auth.models import User
@@ -47,7 +48,7 @@ def walk(page: Client, address: str, pattern: str, name: str) -> Iterator[list[s
         following = [found for found in links if re.search(rf"[?&]{name}=", found)]
         if not following:
             return
-        address = following[0].split("#")[0]
+        address = urljoin(address, following[0].split("#")[0])
     raise AssertionError("it has no end")
 
 
@@ -257,7 +258,7 @@ def test_links_lead_through_all_of_a_list(world, page, monkeypatch, name):
         shown = text(page.get(address))
     assert len(all_of_it) <= len(one_page) + 2, "as many queries for many rows as for few, but for the number of them all"
     (onward,) = {one.replace("&amp;", "&") for one in re.findall(r'rel="next" href="([^"]+)"', shown) if f"{param}=" in one}
-    second = text(page.get(onward.split("#")[0]))
+    second = text(page.get(urljoin(address, onward.split("#")[0])))
     assert re.search(r'href="(?:[^"]*/)?(?:\?status=dead)?(?:[?]?#[a-z-]+)?">', second), "the way back to the first page"
     for nonsense in ("nonsense", "-1", "9" * 400, "\x00", "pse_0", "1.1.1", "é"):
         if name not in {"checkpoints", "workers"}:  # checkpoints are looked up leniently; any name is one that a worker may have
