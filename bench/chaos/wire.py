@@ -42,8 +42,8 @@ class Trap:
     spring: Callable[[Link, Flow], None]
     """Called in the wire's thread."""
     sprung: threading.Event = field(default_factory=threading.Event)
-    caught: str = ""
-    """The statement."""
+    heard: bytes = b""
+    """All that was said in the transaction of the statement, to find in it whom it is about."""
 
 
 class Wire:
@@ -146,7 +146,8 @@ class Flow(asyncio.Protocol):
         self.client: asyncio.Transport | None = None
         self.server: asyncio.Transport | None = None
         self.said: list[str] = []
-        """Statements of the open transaction so far."""
+        """Statements of the open transaction so far; none outside of one."""
+        self._open, self._heard = False, bytearray()
         self._statement, self._prepared = "", dict[str, str]()
         self._buffer, self._started = bytearray(), False
         self._connecting: asyncio.Task[None] | None = None
@@ -257,6 +258,8 @@ class Flow(asyncio.Protocol):
         if not self._started:
             return
         body = message[5:]
+        if message[:1] in b"BQ":
+            self._heard += body
         match message[:1]:
             case b"P":
                 name, query = body.split(b"\0", 2)[:2]
@@ -269,18 +272,22 @@ class Flow(asyncio.Protocol):
                 self._run(body.rstrip(b"\0").decode(errors="replace"))
 
     def _run(self, statement: str) -> None:
+        word = statement[:8].upper()
         trap = self.link.trap
         if trap is not None and trap.catches(statement, self.said):
-            self.link.trap, trap.caught = None, statement
+            self.link.trap, trap.heard = None, bytes(self._heard)
             if trap.when is When.BEFORE:
                 trap.spring(self.link, self)
                 trap.sprung.set()
                 raise _Sprung  # what is left waits with it, until the link is heard again
             self._after = trap
-        if statement[:6].upper() in {"BEGIN", "COMMIT", "ROLLBA"} and "TO SAVEPOINT" not in statement:
+        if word.startswith(("BEGIN", "COMMIT")) or statement.upper().strip() == "ROLLBACK":
+            self._open = word.startswith("BEGIN")
             self.said.clear()
-        else:
+        elif self._open:
             self.said.append(statement)
+        if not self._open:
+            self._heard.clear()
 
     def _strike(self, message: bytes) -> None:
         trap = self._after

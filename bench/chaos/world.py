@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import socket
 import threading
 import time
@@ -18,7 +17,6 @@ from typing import Literal, TypeVar
 from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError, connection
-from django.db.models import Q
 
 from bench.chaos import EFFECTS
 from bench.chaos.wire import Link, Target, Wire
@@ -42,7 +40,6 @@ time; it went on, but later than promised; anything else."""
 Kind = Literal["lost", "doubled", "stuck", "early", "late", "wrong"]
 
 T = TypeVar("T")
-_UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
 
 
 @dataclass
@@ -69,6 +66,11 @@ class Host:
     def silence(self) -> None:
         self.database.silence()
         self.broker.silence()
+
+    def silence_here(self) -> None:
+        """The same in the wire's thread, at once."""
+        self.database.silence_here()
+        self.broker.silence_here()
 
     def heal(self) -> None:
         self.database.heal()
@@ -129,31 +131,36 @@ class World:
 
     def start(self, name: str) -> Host:
         """Start a host, or start it again. Its links are the ones it had, unless they fell silent: then it is another machine."""
+        if name == "web":
+            return self.switch(*self.spare_web())
         host = self.hosts.get(name)
-        if host is None or host.database.silent or host.broker.silent:
-            links = self.wire.link(f"{name} database", self.database, postgresql=True), self.wire.link(f"{name} broker", self.redis.port)
-        else:
-            links = host.database, host.broker
+        kept = None if host is None or host.database.silent or host.broker.silent else (host.database, host.broker)
+        links = kept or self._links(name)
         self.stack.own.setdefault(name, {}).update(self.reach(*links))
-        self.hosts[name] = Host(name, self._process(name), *links)
+        self.hosts[name] = Host(name, self.stack.beat() if name == "beat" else self.stack.worker(name), *links)
         return self.hosts[name]
+
+    def spare_web(self) -> tuple[Host, int]:
+        """A web host that is ready, and its port; nobody is sent to it yet."""
+        links, port = self._links("web"), free_port()
+        self.stack.own.setdefault("web", {}).update({**self.reach(*links), "DATABASE_POOL": "8"})
+        process = self.stack.start("web", "-m", "daphne", *SERVERS["daphne"], str(port), "project.asgi:application")
+        until(lambda: _answers(port), what=f"the web server; {self.stack.log_tail()}")
+        return Host("web", process, *links), port
+
+    def switch(self, host: Host, port: int) -> Host:
+        """Send everybody to this web host, as a balancer does that found the other one gone."""
+        self.front.repoint(port)
+        self.hosts["web"] = host
+        return host
+
+    def _links(self, name: str) -> tuple[Link, Link]:
+        return self.wire.link(f"{name} database", self.database, postgresql=True), self.wire.link(f"{name} broker", self.redis.port)
 
     def reach(self, database: Link, broker: Link) -> dict[str, str]:
         """What a process is told, to come over these links."""
         url = f"postgresql://waystation@127.0.0.1:{database.port}/postgres?sslmode=disable&gssencmode=disable"
         return {"DATABASE_URL": url, "REDIS_URL": f"redis://127.0.0.1:{broker.port}/0"}
-
-    def _process(self, name: str) -> Server:
-        if name == "beat":
-            return self.stack.beat()
-        if name != "web":
-            return self.stack.worker(name)
-        self.stack.own["web"]["DATABASE_POOL"] = "8"
-        port = free_port()
-        process = self.stack.start("web", "-m", "daphne", *SERVERS["daphne"], str(port), "project.asgi:application")
-        until(lambda: _answers(port), what=f"the web server; {self.stack.log_tail()}")
-        self.front.repoint(port)
-        return process
 
     def worker(self) -> Host:
         """One of the workers, as the dice fall."""
@@ -203,11 +210,14 @@ class World:
 
     # -- recovery ----------------------------------------------------------------------------------------------------------------------
 
-    def held_by(self, owners: list[str], *said: str) -> list[Touched]:
-        """The runs that these processes of a host (see `Host.owners`) had when it died, and those that statements of theirs name."""
-        named = {UUID(found) for statement in said for found in _UUID.findall(statement)}
-        wanted = Q(status=RUNNING, lease_owner__in=owners) | Q(status__in=[PENDING, RUNNING]) & (Q(pk__in=named) | Q(thread__in=named))
-        found = [Touched(*row) for row in patiently(lambda: list(Run.objects.filter(wanted).values_list("pk", "epoch", "status")))]
+    def held_by(self, owners: Collection[str], heard: bytes = b"") -> list[Touched]:
+        """The runs that these processes of a host (see `Host.owners`) had when it died, and those that it just spoke of."""
+        moving = Run.objects.filter(status__in=[PENDING, RUNNING]).values_list("pk", "thread", "epoch", "status", "lease_owner")
+        found = []
+        for run, thread, epoch, status, owner in patiently(lambda: list(moving)):
+            named = any(form in heard for key in (run, thread) for form in (key.bytes, str(key).encode(), key.hex.encode()))
+            if named or (status == RUNNING and owner in owners):
+                found.append(Touched(run, epoch, status))
         self.died_at |= {ids.show("run", one.run) for one in found}
         return found
 
