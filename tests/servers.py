@@ -55,14 +55,28 @@ class PostgreSQL:
     def url(self) -> str:
         return f"postgresql://waystation@/postgres?host={self.folder}"
 
+    @property
+    def socket(self) -> Path:
+        return self.folder / ".s.PGSQL.5432"
+
     def create(self) -> None:
+        self._settle()
+        initdb = Path(str(find("postgres"))).with_name("initdb")
+        options = ["-U", "waystation", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"]
+        subprocess.run([*self.as_user, initdb, "-D", self.folder / "db", *options], check=True, stdout=subprocess.DEVNULL)
+
+    def copy(self, other: PostgreSQL, *options: str) -> None:
+        """Be a hot standby of the other one, which runs; to be started."""
+        self._settle()
+        whence = ["-h", str(other.folder), "-U", "waystation", "-D", str(self.folder / "db"), "-R", "-c", "fast"]
+        command = [*self.as_user, str(find("pg_basebackup")), *whence, *options]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    def _settle(self) -> None:
         self.folder.mkdir()
         if os.geteuid() == 0:  # PostgreSQL refuses to run as root
             shutil.chown(self.folder, "postgres", "postgres")
             self.as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-        initdb = Path(str(find("postgres"))).with_name("initdb")
-        options = ["-U", "waystation", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"]
-        subprocess.run([*self.as_user, initdb, "-D", self.folder / "db", *options], check=True, stdout=subprocess.DEVNULL)
 
     def start(self) -> None:
         settings = {

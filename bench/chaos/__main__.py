@@ -23,9 +23,13 @@ from typing import Any
 
 from bench.chaos import EFFECTS, ONCE
 from bench.chaos.faults import known
+from bench.chaos.wire import Link, Wire
 from tests.run import install_missing
 from tests.servers import PostgreSQL, Redis
 from tests.stack import Stack
+
+DRAIN = 180.0
+"""Seconds after the last fault within which all runs end."""
 
 
 def main(arguments: list[str]) -> int:
@@ -36,12 +40,13 @@ def main(arguments: list[str]) -> int:
         folder = Path(name)
         folder.chmod(0o755)
         with servers(folder) as (postgresql, redis):
-            stack = prepare(folder, postgresql, redis, lease=options.lease)
+            wire = Wire()
+            stack = prepare(folder, wire.link("outside", postgresql.socket, postgresql=True), redis, lease=options.lease)
             from bench.chaos.race import Race  # they know the models, so Django is ready before
             from bench.chaos.world import World
 
             dice = random.Random(options.seed)
-            world = World(stack, postgresql, redis, workers=options.workers, lease=options.lease, dice=dice)
+            world = World(stack, postgresql, redis, wire, workers=options.workers, lease=options.lease, dice=dice)
             try:
                 summary = Race(world, options).run()
             finally:
@@ -64,11 +69,12 @@ def read(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--faults", type=_names, default=None, help="which, by name, with commas (all that can be made here)")
     parser.add_argument("--minutes", type=float, default=0, help="ask for orders and make faults for so long, instead of --runs")
+    parser.add_argument("--times", type=int, default=0, help="make each fault so often, instead of --runs and --minutes")
     parser.add_argument("--runs", type=int, default=1000, help="work orders (1000)")
-    parser.add_argument("--live", type=int, default=30, help="work orders that are under way at once, with --minutes (30)")
+    parser.add_argument("--live", type=int, default=16, help="work orders under way at once, with --minutes and --times (16)")
     parser.add_argument("--pauses", type=int, default=3, help="questions in each, every second one asked by a child run (3)")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the answers and the faults (drawn)")
-    parser.add_argument("--clients", type=int, default=0, help="how many race for each answer (20; 8 with --minutes)")
+    parser.add_argument("--clients", type=int, default=0, help="how many race for each answer (20; 8 with --minutes and --times)")
     parser.add_argument("--workers", type=int, default=2, help="Celery workers, two processes each (2)")
     parser.add_argument("--every", type=float, default=6, help="seconds between two faults, on average (6)")
     parser.add_argument("--lease", type=float, default=9, help="seconds after which a worker that says nothing is lost (9)")
@@ -76,8 +82,9 @@ def read(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--table", action="store_true", help="print the rows of docs/explanation/reliability.md too")
     parser.add_argument("--keep", default="", help="a folder for the logs")
     options = parser.parse_args(arguments)
-    options.timeout = options.timeout or (0 if options.minutes else 5400)
-    options.clients = options.clients or (8 if options.minutes else 20)
+    bounded = options.minutes or options.times
+    options.timeout = options.timeout or (60 * options.minutes + 60 * options.times * 6 + DRAIN if bounded else 5400)
+    options.clients = options.clients or (8 if bounded else 20)
     options.faults = _possible(parser, options.faults)
     return options
 
@@ -129,14 +136,14 @@ def servers(folder: Path) -> Iterator[tuple[PostgreSQL, Redis]]:
             server.kill()
 
 
-def prepare(folder: Path, postgresql: PostgreSQL, redis: Redis, *, lease: float) -> Stack:
+def prepare(folder: Path, database: Link, redis: Redis, *, lease: float) -> Stack:
     """The product's processes to be, and Django in this one, which looks at the same database."""
     import django
 
     for name in (EFFECTS, ONCE):
         (folder / name).touch()
     environment = {
-        "DATABASE_URL": postgresql.url,
+        "DATABASE_URL": database.url,
         "REDIS_URL": redis.url,
         "CHAOS_LEDGERS": str(folder),  # where each effect adds a line to a file: what the world outside has seen
         "DJANGO_SETTINGS_MODULE": "bench.chaos.settings",

@@ -5,4 +5,7 @@ class ChaosConfig(AppConfig):
     name = "bench.chaos"
 
     def ready(self) -> None:
-        from bench.chaos import orders  # noqa: F401  # registers the steps; the engine's modules need the app registry
+        from bench.chaos import orders, sabotage  # orders registers the steps; the engine's modules need the app registry
+
+        assert orders
+        sabotage.watch()

@@ -37,12 +37,13 @@ class Asked:
 
 
 class Asker(threading.Thread):
-    """Asks until there are `runs` orders, or until `minutes` are over; with `minutes`, for no more while `live` are under way."""
+    """Asks until there are `runs` orders, or until `minutes` are over or each fault was made `times` times: then for no more while
+    `live` are under way."""
 
-    def __init__(self, world: World, token: str, *, runs: int, minutes: float, live: int) -> None:
+    def __init__(self, world: World, *, runs: int, minutes: float, times: int, live: int) -> None:
         super().__init__(name="asker", daemon=True)
-        self.world, self.token, self.runs, self.live = world, token, runs, live
-        self.ends = time.monotonic() + minutes * 60 if minutes else None
+        self.world, self.runs, self.live = world, runs, live
+        self.ends = time.monotonic() + minutes * 60 if minutes else float("inf") if times else None
         self.asked: list[Asked] = []
 
     def run(self) -> None:
@@ -55,8 +56,8 @@ class Asker(threading.Thread):
     def _more(self) -> bool:
         if self.ends is None:
             return len(self.asked) < self.runs
-        while time.monotonic() < self.ends:
-            if patiently(lambda: Run.objects.live().filter(parent=None).count()) < self.live:
+        while time.monotonic() < self.ends and not self.world.ended.is_set():
+            if self.world.hurry or patiently(lambda: Run.objects.live().filter(parent=None).count()) < self.live:
                 return True
             time.sleep(0.2)
         return False
@@ -64,6 +65,7 @@ class Asker(threading.Thread):
     def _ask(self, asked: Asked) -> int:
         status, answer = self._send(asked)
         asked.answers.append(status)
+        self.world.answers[status] += 1
         if status in {200, 201}:  # 200: made before, and its answer lost
             asked.order = answer["id"]
         elif status not in UNCLEAR:
@@ -82,7 +84,9 @@ class Asker(threading.Thread):
             "input": {"crew": sizes[asked.number % len(sizes)]},
         }
         try:
-            return self.world.stack.call("POST", "/api/v1/work-orders", body, token=self.token, headers={"Idempotency-Key": asked.key})
+            return self.world.stack.call(
+                "POST", "/api/v1/work-orders", body, token=self.world.token, headers={"Idempotency-Key": asked.key}
+            )
         except (OSError, http.client.HTTPException):
             return 0, ""
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.chaos import EFFECTS, ONCE
+from bench.chaos import EFFECTS, ONCE, sabotage
 from runs import definitions
 from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State, step
 
@@ -33,11 +33,15 @@ def members(step: str, size: int) -> dict[str, list[str]]:
     return {f"{step} {ASKS}": ["ask", "act"], **{f"{step} works {number}": ["act"] for number in range(1, size)}}
 
 
-def do(context: Context) -> dict[str, Any]:
-    """The effects, one of them under `once`; gives the update that records them."""
+def do(context: Context, outcome: str) -> dict[str, Any]:
+    """The effects, one of them under `once`; gives the update that records them, in an answer of that kind."""
+    wish = sabotage.wished(context, outcome)
     _note(EFFECTS, context.key)
-    context.once("effect", partial(_note, ONCE, context.key))
+    with sabotage.during(wish, "once"):
+        context.once("effect", partial(_note, ONCE, context.key))
     context.log(f"Did {context.key}")
+    sabotage.make(wish, context)
+    sabotage.arm(wish, outcome)
     return {"results": [context.key]}
 
 
@@ -51,14 +55,15 @@ def _note(file: str, key: str) -> None:
 
 @step("chaos.work")
 def work(state: State, context: Context) -> Outcome:
-    return Go(update=do(context), report=Report(content=f"{context.key} is done."))
+    outcome = "Done" if context.step == "finish" else "Go" if context.step == "act" else "Ask"
+    return Go(update=do(context, outcome), report=Report(content=f"{context.key} is done."))
 
 
 @step("chaos.crew")
 def crew(state: State, context: Context) -> Outcome:
     size = int(context.order.input["crew"])
     children = [Child(name=name, steps=steps) for name, steps in members(context.step, size).items()]
-    return Gather(children=children, update=do(context), on_failure="collect" if CREWS[size] == "collect" else "fail_fast")
+    return Gather(children=children, update=do(context, "Gather"), on_failure="collect" if CREWS[size] == "collect" else "fail_fast")
 
 
 def load(pauses: int) -> None:

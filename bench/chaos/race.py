@@ -24,8 +24,6 @@ from hitl.models import ApiToken
 from runs.models import Pause, Run
 from runs.states import PauseStatus
 
-DRAIN = 180.0
-"""Seconds after the last fault within which all runs end."""
 USERS = ("ana", "ben", "cleo", "dan")
 REDISPATCH = 5.0
 """Seconds after which a question that is still open is handed to the clients again: their answers met a server that was away."""
@@ -43,17 +41,18 @@ class Race:
     def run(self) -> dict[str, Any]:
         began, options, world = time.monotonic(), self.options, self.world
         tokens = self.settle()
+        world.token = tokens[USERS[0]]
         for name in options.faults:
             known()[name].prepare(world)
         world.begin()
-        faults = Maker(world, options.faults, every=options.every)
+        faults = Maker(world, options.faults, every=options.every, times=options.times)
         heard: list[Answer] = []
         clients = [self.client(number, tokens, heard) for number in range(options.clients)]
-        asker = Asker(world, tokens[USERS[0]], runs=options.runs, minutes=options.minutes, live=options.live)
+        asker = Asker(world, runs=options.runs, minutes=options.minutes, times=options.times, live=options.live)
         watch = Watch(world)
         for thread in (watch, faults, asker):
             thread.start()
-        self.race(clients, asker, faults, deadline=began + (options.timeout or 60 * options.minutes + DRAIN))
+        self.race(clients, asker, faults, deadline=began + options.timeout)
         faults.stop()
         for client in clients:
             client.inbox.put(None)
@@ -133,7 +132,7 @@ class Race:
                     return
             time.sleep(0.05)
         left = patiently(lambda: Counter(Run.objects.live().values_list("status", flat=True)))
-        self.world.breach("stuck", f"not at an end {round(time.monotonic() - deadline + DRAIN)} s after the last fault: {dict(left)}")
+        self.world.breach("stuck", f"not at an end after {self.options.timeout:g} s: {dict(left)}")
 
 
 class Watch(threading.Thread):

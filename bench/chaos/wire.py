@@ -83,6 +83,11 @@ class Link:
         self.trap: Trap | None = None
         self._server: asyncio.Server | None = None
 
+    @property
+    def url(self) -> str:
+        """PostgreSQL's, over this way."""
+        return f"postgresql://waystation@127.0.0.1:{self.port}/postgres?sslmode=disable&gssencmode=disable"
+
     async def listen(self) -> None:
         self._server = await self.wire.loop.create_server(lambda: Flow(self), "127.0.0.1", 0)
         self.port = int(self._server.sockets[0].getsockname()[1])
@@ -226,7 +231,8 @@ class Flow(asyncio.Protocol):
     # -- what the client says ----------------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        assert self.server is not None
+        if self.server is None or self.server.is_closing():
+            return  # cut, with something still on its way
         if not self.link.postgresql:
             self.server.write(data)
             return

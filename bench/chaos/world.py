@@ -19,7 +19,8 @@ from uuid import UUID
 from django.db import DatabaseError, InterfaceError, connection
 
 from bench.chaos import EFFECTS
-from bench.chaos.wire import Link, Target, Wire
+from bench.chaos.disk import Disk
+from bench.chaos.wire import Link, Wire
 from checkpoints import ids
 from runs.models import Run
 from runs.states import PENDING, RUNNING
@@ -95,12 +96,20 @@ class Slowest:
 
 
 class World:
-    def __init__(self, stack: Stack, postgresql: PostgreSQL, redis: Redis, *, workers: int, lease: float, dice: random.Random) -> None:
+    def __init__(
+        self, stack: Stack, postgresql: PostgreSQL, redis: Redis, wire: Wire, *, workers: int, lease: float, dice: random.Random
+    ) -> None:
         self.stack, self.postgresql, self.redis, self.lease, self.dice = stack, postgresql, redis, lease, dice
         self.folder = stack.folder
-        self.wire = Wire()
-        self.database: Target = postgresql.folder / ".s.PGSQL.5432"
-        """Where PostgreSQL is at this moment."""
+        self.wire = wire
+        self.disk: Disk | None = None
+        """Where PostgreSQL keeps its tables, if that is a disk that may become full."""
+        self.token = ""
+        """Of somebody who may read what was asked for."""
+        self.hurry = False
+        """Orders are wanted, however many are under way."""
+        self.answers = Counter[int]()
+        """To those who asked for orders, by status."""
         self.names = [f"w{number}" for number in range(workers)]
         self.hosts: dict[str, Host] = {}
         self.front = self.wire.link("front", free_port())
@@ -155,12 +164,13 @@ class World:
         return host
 
     def _links(self, name: str) -> tuple[Link, Link]:
-        return self.wire.link(f"{name} database", self.database, postgresql=True), self.wire.link(f"{name} broker", self.redis.port)
+        return self.wire.link(f"{name} database", self.postgresql.socket, postgresql=True), self.wire.link(
+            f"{name} broker", self.redis.port
+        )
 
     def reach(self, database: Link, broker: Link) -> dict[str, str]:
         """What a process is told, to come over these links."""
-        url = f"postgresql://waystation@127.0.0.1:{database.port}/postgres?sslmode=disable&gssencmode=disable"
-        return {"DATABASE_URL": url, "REDIS_URL": f"redis://127.0.0.1:{broker.port}/0"}
+        return {"DATABASE_URL": database.url, "REDIS_URL": f"redis://127.0.0.1:{broker.port}/0"}
 
     def worker(self) -> Host:
         """One of the workers, as the dice fall."""
@@ -176,18 +186,21 @@ class World:
                 self.breach("wrong", f"{name} ended by itself; see its log (--keep)")
                 self.start(name)
 
-    def point(self, target: Target) -> None:
-        """PostgreSQL is there now: all links to it lead there."""
-        self.database = target
+    def point(self, server: PostgreSQL) -> None:
+        """This is the database now: all links lead there."""
+        self.postgresql = server
         for link in self.wire.links:
             if link.postgresql and not link.silent:
-                link.repoint(target)
+                link.repoint(server.socket)
 
     def stop(self) -> None:
         self.ended.set()
         self.effects.ended.set()
         self.stack.stop()
         self.wire.stop()
+        self.postgresql.kill()
+        if self.disk is not None:
+            self.disk.remove()
 
     # -- outages -----------------------------------------------------------------------------------------------------------------------
 
@@ -220,6 +233,11 @@ class World:
                 found.append(Touched(run, epoch, status))
         self.died_at |= {ids.show("run", one.run) for one in found}
         return found
+
+    def running(self) -> list[Touched]:
+        """All runs that some worker has at this moment: what a fault of a server meets."""
+        found = Run.objects.filter(status=RUNNING).values_list("pk", "epoch", "status")
+        return [Touched(*row) for row in patiently(lambda: list(found))]
 
     def await_recovery(
         self,

@@ -33,6 +33,7 @@ class Fault(ABC):
     @abstractmethod
     def make(self, world: World) -> str:
         """Make it once, end it, and wait with `World.await_recovery` until everything goes on; gives which kind of it that was.
+        "" where it was not to be made this time, or has counted itself in `World.made`.
 
         What clients may notice is made within `World.outage`; what must not be is said by `World.breach`.
         """
@@ -53,15 +54,22 @@ def known() -> dict[str, Fault]:
 class Maker(threading.Thread):
     """Makes faults in turn, every few seconds, but not before the survivors have done something again."""
 
-    def __init__(self, world: World, names: list[str], *, every: float) -> None:
+    def __init__(self, world: World, names: list[str], *, every: float, times: int) -> None:
         super().__init__(name="faults", daemon=True)
-        self.world, self.names, self.every = world, names, every
+        self.world, self.names, self.every, self.times = world, names, every, times
 
     def run(self) -> None:
+        try:
+            self._make_all()
+        finally:
+            if self.times:
+                self.world.ended.set()
+
+    def _make_all(self) -> None:
         world, turn = self.world, 0
         while not world.ended.wait(self.every * world.dice.uniform(0.5, 1.5)):
             self._await_life()
-            if world.ended.is_set():
+            if world.ended.is_set() or (self.times and turn == self.times * len(self.names)):
                 return
             name = self.names[turn % len(self.names)]
             turn += 1
@@ -69,8 +77,10 @@ class Maker(threading.Thread):
                 kind = known()[name].make(world)
             except Exception as error:  # noqa: BLE001  # a thread's error would be lost; the summary names it
                 world.breach("wrong", f"the fault {name} could not be made: {error!r}")
+                world.ended.set()
                 return
-            world.made[name, kind] += 1
+            if kind:
+                world.made[name, kind] += 1
             world.revive()
 
     def _await_life(self) -> None:

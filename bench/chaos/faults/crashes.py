@@ -40,6 +40,7 @@ class Crashes(Fault):
             case "restart redis":
                 self._away(world, world.redis)  # with all messages in it: the product must not need one of them
             case "restart postgresql":
+                touched = world.running()
                 self._away(world, world.postgresql)
         world.await_recovery("crashes", touched, since=time.monotonic())
         return kind

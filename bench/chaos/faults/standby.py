@@ -1,0 +1,74 @@
+"""A standby that takes the primary's place."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from bench.chaos.disk import Disk
+from bench.chaos.faults import Fault
+from tests.servers import PostgreSQL, find
+
+if TYPE_CHECKING:
+    from bench.chaos.world import World
+
+WAIT = 30.0
+"""Seconds for a standby to catch up, and to be promoted."""
+
+
+class Standby(Fault):
+    """The primary is killed and its hot standby promoted (pg_basebackup, streaming, synchronous commits); everybody is sent to that one.
+    Nothing that was acknowledged is lost. The next one is copied from it."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def possible(self) -> str | None:
+        return None if find("pg_basebackup") else "PostgreSQL's pg_basebackup is not installed"
+
+    def make(self, world: World) -> str:
+        primary, standby = world.postgresql, PostgreSQL(world.folder / f"pg{next(self._numbers)}")
+        disk = Disk(world.folder / f"disk of {standby.folder.name}") if world.disk is not None else None
+        if disk is not None and world.disk is not None:
+            disk.make()
+            standby.copy(primary, "-T", f"{world.disk.folder}={disk.folder}")
+        else:
+            standby.copy(primary)
+        standby.start()
+        say(primary, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
+        until(lambda: bool(say(primary, "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'")))
+        world.ended.wait(world.dice.uniform(1, 3))  # work goes on, and every commit waits for both
+        touched = world.running()
+        with world.outage():
+            primary.kill()
+            say(standby, f"SELECT pg_promote(true, {WAIT:g})")
+            say(standby, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+            if disk is not None and world.disk is not None:
+                world.disk.remove()
+                world.disk = disk
+            world.point(standby)
+        world.await_recovery("standby", touched, since=time.monotonic())
+        return "promoted"
+
+
+def say(server: PostgreSQL, *statements: str) -> list[tuple[object, ...]]:
+    """What the last of them gives."""
+    import psycopg
+
+    with psycopg.connect(server.url, autocommit=True) as session:
+        for statement in statements:
+            result = session.execute(statement)
+        return result.fetchall() if result.description else []
+
+
+def until(look: Callable[[], bool]) -> None:
+    ends = time.monotonic() + WAIT
+    while not look():
+        if time.monotonic() > ends:
+            raise TimeoutError(f"no standby followed within {WAIT:g} s")
+        time.sleep(0.05)
+
+
+FAULT = Standby()
