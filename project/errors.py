@@ -31,7 +31,7 @@ from runs import queued, rights, scopes
 from runs.agents.approval import RulesRefused
 from runs.asking_again import CannotAskAgain
 from runs.coders import NoCoder
-from runs.definitions import TemplateInvalid, TemplateNotFound
+from runs.definitions import TemplateInvalid, TemplateNotFound, TemplateNotNamed
 from runs.explaining import CallInvalid, ToolNotFound
 from runs.forks import ForkForbidden, ImportStands, NothingToFork, ReasonMissing, ReviewStands
 from runs.keyed import KeyTaken
@@ -47,6 +47,7 @@ logger = logging.getLogger(__name__)
 STATUS: dict[type[Exception], int] = {
     services.NotFound: 404,
     TemplateNotFound: 404,
+    TemplateNotNamed: 422,
     ToolNotFound: 404,
     CallInvalid: 422,
     RulesRefused: 422,

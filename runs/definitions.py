@@ -50,6 +50,12 @@ class TemplateNotFound(Exception):
     code = "template_not_found"
 
 
+class TemplateNotNamed(TemplateNotFound):
+    """An order names no template, and its repository has none of its own. The message lists those that would do."""
+
+    code = "template_required"
+
+
 def current(slug: str) -> Template:
     """The newest version of a template; raises TemplateNotFound."""
     template = Template.objects.filter(slug=slug).order_by("-version").first()

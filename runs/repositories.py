@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 from django.db import transaction
 
 from runs import rights
+from runs.definitions import TemplateNotNamed
 from runs.forges.places import BadForge, checked_project, checked_url, project_of
 from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, Template
 from runs.steps.sources import BadSource, check_source
 from runs.workflows import spelling
 
-USUAL_TEMPLATE = "repo-tidy"
-"""Of an order that names no template, on a repository that names none."""
 SETTLED = (
     "name", "default_template", "check_command", "author", "use_template_execution", "base_branch", "push_policy", "pull_request_policy",
     "forge", "forge_url", "forge_project", "credential", "allowed_templates",
@@ -100,10 +99,16 @@ def named(url: str) -> Repository | None:
         return None
 
 
-def template_for(url: str) -> str:
-    """The slug of the template of an order on that URL which names none."""
+def template_for(url: str, by: User) -> str:
+    """The slug of the template of an order on that URL which names none: the repository's own. Raises TemplateNotNamed without one."""
     repository = named(url)
-    return (repository.default_template if repository else "") or USUAL_TEMPLATE
+    if repository is not None and repository.default_template:
+        return repository.default_template
+    refused, allowed = rights.refusals(by), repository.allowed_templates if repository else []
+    known = Template.objects.current().order_by("slug").values_list("slug", "needs_repository")
+    slugs = [slug for slug, needs in known if slug not in refused and (needs or not url) and (not allowed or slug in allowed)]
+    listed = f"You may use: {', '.join(slugs)}." if slugs else "There is none that you may use here."
+    raise TemplateNotNamed(f"The order names no template, so nothing was begun. {listed}")
 
 
 def problems(values: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -148,8 +153,9 @@ def _allowed_templates(values: Mapping[str, Any]) -> str:
     known = set(Template.objects.current().filter(needs_repository=True).values_list("slug", flat=True))
     if missing := [slug for slug in slugs if slug not in known]:
         return spelling.unknown("template that works on a repository", missing[0], known)
-    default = values["default_template"] or USUAL_TEMPLATE
-    return f"Orders that name no template go by {default}: allow it, or choose another default." if slugs and default not in slugs else ""
+    default = values["default_template"]
+    wrong = bool(slugs and default and default not in slugs)
+    return f"Orders that name no template go by {default}: allow it, or choose another default." if wrong else ""
 
 
 def _check_command(values: Mapping[str, Any]) -> str:

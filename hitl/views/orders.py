@@ -30,7 +30,6 @@ from runs.coders import NoCoder
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.engine.interruptions import STOPS
 from runs.models import Repository, Template, WorkOrder
-from runs.repositories import USUAL_TEMPLATE
 from runs.rights import NotPermitted
 from runs.services import InputInvalid, OrdersStopped
 from runs.states import RunEnded
@@ -39,6 +38,8 @@ from runs.workflows.sequence import CANCEL
 
 PAGE = 30
 NEWEST = paging.Order(newest=True, prefix=WorkOrder.PREFIX)
+OFFERED_FIRST = "repo-tidy"
+"""The template that the page of a new order begins with, where nothing else says one."""
 OFFERED = 12
 """Repositories that the page of a new order offers."""
 TERMINAL = {"completed", "failed"}
@@ -66,10 +67,13 @@ def order_new(request: HttpRequest) -> HttpResponse:
         return render(request, "hitl/order_new.html", {"templates": [], "form": None, "closed": closed})
     usable = Repository.objects.visible_to(person(request)).filter(rights.usable(person(request)), use_template_execution=True)
     repositories = list(usable.order_by("name").distinct()[: OFFERED + 1])
-    slug = request.POST.get("template") or request.GET.get("template") or (chosen and chosen.default_template) or USUAL_TEMPLATE
+    slug = request.POST.get("template") or request.GET.get("template") or (chosen and chosen.default_template) or OFFERED_FIRST
     template = next((one for one in templates if one.slug == slug), templates[0])
     begun = {"repository_url": chosen.url} if chosen else None
     form = WorkOrderForm(request.POST or None, request.FILES or None, template=template, user=person(request), initial=begun)
+    named = bool(request.POST.get("template") or (chosen and chosen.default_template))
+    if request.method == "POST" and not named:
+        form.add_error(None, "Choose a template, so that it is plain what is done.")
     if request.method == "POST" and form.is_valid():
         order = _submit(template, form, person(request))
         if order is not None:

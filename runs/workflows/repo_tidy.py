@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, cast
 
+from runs.workflows import tidy_proof
 from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed, step
 from runs.workflows.deliver import effects, hand_over, material
 from runs.workflows.tidy_plan import Baseline, Plan, Rule, code, count, fixing, plain, quoted, render
-from runs.workflows.tidy_planning import check_scope, make_plan
+from runs.workflows.tidy_planning import begin, check_scope, make_plan
+from runs.workflows.tidy_python import FROM_REPOSITORY
 from runs.workflows.tidy_report import Fixed, Row, cut_patch, execution, read_numstat, subject, verdict
-from runs.workflows.tidy_scope import Change, Scope, covers, describe, first_scope, selects, with_changes, within
-from runs.workflows.tidy_tools import Ruff, all_files, broken_since, fix_rule, run_check, showable
+from runs.workflows.tidy_scope import Change, Scope, covers, describe, selects, with_changes, within
+from runs.workflows.tidy_tools import Ruff, all_files, broken_since, fix_rule, known_codes, ruff_for, run_check, showable
 from runs.workflows.tidy_words import apply_feedback, read_changes
 
 INPUT_SCHEMA: dict[str, Any] = {
@@ -27,8 +29,9 @@ INPUT_SCHEMA: dict[str, Any] = {
         "rules": {
             "type": "string",
             "title": "Rules",
-            "description": "Codes of ruff rules, or their beginnings, by commas or spaces: F401, I, UP. Empty for the usual ones.",
-            "default": "F, I, UP, E7",
+            "description": "Codes of ruff rules, or their beginnings, by commas or spaces: F401, I, UP. "
+            "Empty for those that the repository selects, else F, I, UP, E7.",
+            "default": "",
             "maxLength": 1000,
             "pattern": r"^[A-Za-z0-9,;\s]*$",
         },
@@ -42,9 +45,9 @@ INPUT_SCHEMA: dict[str, Any] = {
         "target_version": {
             "type": "string",
             "title": "Oldest Python version",
-            "description": "The oldest Python that the code must still run on.",
-            "enum": [f"py3{minor}" for minor in range(7, 16)],
-            "default": "py311",
+            "description": "The oldest Python that the code must still run on. Where the repository supports an older one, that counts.",
+            "enum": [FROM_REPOSITORY, *(f"py3{minor}" for minor in range(7, 16))],
+            "default": FROM_REPOSITORY,
         },
         "unsafe_fixes": {
             "type": "boolean",
@@ -95,9 +98,9 @@ def plan(state: State, context: Context) -> Outcome:
     workspace.restore()
     base = workspace.base()
     workspace.reset(base)
-    scope = before.get("scope") or first_scope(context.order.input)
-    ruff = Ruff(context=context, target_version=scope["target_version"], unsafe_fixes=scope["unsafe_fixes"])
-    known, tracked = ruff.known_codes(), all_files(workspace)
+    known, tracked = known_codes(workspace), all_files(workspace)
+    scope = before.get("scope") or begin(context, known)
+    ruff = ruff_for(context, scope)
     check_scope(scope, known, tracked)
     applied: list[str] = []
     not_understood: list[str] = []
@@ -137,7 +140,7 @@ def execute(state: State, context: Context) -> Outcome:
     workspace.restore()
     workspace.reset(approved["base"])
     scope, how = before.get("narrowed") or before["scope"], before["scope"]  # only what was approved says how ruff is called
-    ruff = Ruff(context=context, target_version=how["target_version"], unsafe_fixes=how["unsafe_fixes"])
+    ruff = ruff_for(context, how)
     applied: list[str] = []
     answers: list[str] = []
     if feedback := before.get("revision_feedback", ""):
@@ -160,7 +163,7 @@ def _narrow(ruff: Ruff, scope: Scope, approved: Plan, feedback: str) -> tuple[Sc
     """Take wishes in as far as the approved plan goes, and answer those that go further."""
     tracked = all_files(ruff.context.workspace)
     changes, not_understood = read_changes(
-        feedback, known_codes=ruff.known_codes(), exists=lambda pattern: any(within(path, pattern) for path in tracked)
+        feedback, known_codes=known_codes(ruff.context.workspace), exists=lambda pattern: any(within(path, pattern) for path in tracked)
     )
     taken = [change for change in changes if change["verb"] == "skip" or _is_in_plan(change, approved)]
     answers = [f"“{describe(change)}”: not part of the approved plan; make a new order for it" for change in changes if change not in taken]
@@ -233,7 +236,7 @@ def review(state: State, context: Context) -> Outcome:
 
 def _findings_row(before: TidyState, context: Context) -> Row:
     scope, fixed = before["scope"], before["execution"]["fixed"]
-    ruff = Ruff(context=context, target_version=scope["target_version"], unsafe_fixes=scope["unsafe_fixes"])
+    ruff = ruff_for(context, scope)
     planned = {(rule["code"], path) for rule in fixed for path in rule["planned"]}
     found = ruff.find(sorted({rule["code"] for rule in fixed}), sorted({path for _, path in planned})) if planned else []
     left = [finding for finding in found if finding.fixable and (finding.code, finding.path) in planned]
@@ -251,6 +254,9 @@ def _file_rows(before: TidyState, context: Context) -> list[Row]:
     approved = {path for rule in fixing(before["plan"]) for path in rule["files"]}
     outside = [path for path in changed if path not in approved]
     broken = broken_since(workspace, base, changed)
+    python = [path for path in changed if path.endswith((".py", ".pyi")) and path not in broken]
+    version = before["scope"]["sources"]["python"]["version"] if "sources" in before["scope"] else ""
+    on_oldest = tidy_proof.rows(ruff_for(context, before["scope"]), base, python, version) if version else []
     return [
         Row(
             claim="Nothing outside the approved plan changed",
@@ -262,6 +268,7 @@ def _file_rows(before: TidyState, context: Context) -> list[Row]:
             passed=not broken,
             found=f"{', '.join(broken[:5])} no longer" if broken else "the changed ones do; the others are byte for byte as before",
         ),
+        *on_oldest,
     ]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
-from runs.workflows.tidy_scope import Scope
+from runs.workflows.tidy_python import OLDEST_OF_RUFF, UPGRADES, version_of
+from runs.workflows.tidy_scope import Scope, Sources
 
 SHOWN_FILES = 40
 SHOWN_EXAMPLES = 3
@@ -53,7 +54,7 @@ def fixing(plan: Plan) -> list[Rule]:
 def render(plan: Plan, scope: Scope, *, applied: Sequence[str], not_understood: Sequence[str]) -> str:
     """The plan as a reviewer reads it, in Markdown."""
     parts = [_title(plan), *_feedback(applied, not_understood), *_rules(plan), *_examples(plan), *_files(plan), *_left_alone(plan)]
-    return "\n\n".join([*parts, _risk(plan, scope), _asked(scope)]) + "\n"
+    return "\n\n".join([*parts, *_sources(scope), _risk(plan, scope), _asked(scope)]) + "\n"
 
 
 def _title(plan: Plan) -> str:
@@ -112,7 +113,42 @@ def _left_alone(plan: Plan) -> list[str]:
         return []
     lines = [f"- {code(text)}" for text in plan["broken"]]
     rest = [f"- … and {plan['broken_count'] - len(lines)} more"] if plan["broken_count"] > len(lines) else []
-    return ["## Left alone: files that do not parse\n\n" + "\n".join([*lines, *rest])]
+    return ["## Left alone: files that do not parse, or not on the oldest Python\n\n" + "\n".join([*lines, *rest])]
+
+
+def _sources(scope: Scope) -> list[str]:
+    """What the repository says of its Python and of ruff, and what of that does not count."""
+    if "sources" not in scope:
+        return []
+    sources = scope["sources"]
+    lines = [*_python(sources), *_settings(sources)]
+    return ["## By the repository's own words\n\n" + "\n".join(f"- {line}" for line in lines)]
+
+
+def _python(sources: Sources) -> list[str]:
+    python = sources["python"]
+    said = f"by {code(python['source'])}" if python["source"] else "the repository does not say which it supports"
+    lines = [f"Oldest Python: **{python['version']}** ({said})."]
+    if python["asked"] and python["asked"] != python["version"]:
+        lines[0] += f" The order asks for {python['asked']}; the older one counts, for the repository supports it."
+    elif not python["source"]:
+        lines[0] += " " + ("That is the order's." if python["asked"] else "That is a guess: name another one in the order.")
+    if version_of(python) < OLDEST_OF_RUFF:
+        lines.append(f"ruff writes Python 3.7 and newer, so the rules {', '.join(UPGRADES)} are left out.")
+    return lines
+
+
+def _settings(sources: Sources) -> list[str]:
+    if sources["refused"]:
+        return [f"Its ruff configuration is **not used**: {code(sources['refused'])}."]
+    if not sources["settings"]:
+        return ["It has no ruff configuration."]
+    named = ", ".join(code(path) for path in sources["settings"][:5])
+    out = f" Left out by it: {', '.join(sources['ignored'][:20])}." if sources["ignored"] else ""
+    lines = [
+        f"Its ruff configuration ({named}) is respected: ignored rules, per-file ignores, excluded files, unfixable rules, sorting.{out}"
+    ]
+    return [*lines, f"Overridden: {'; '.join(sources['overridden'])}."] if sources["overridden"] else lines
 
 
 def _risk(plan: Plan, scope: Scope) -> str:
@@ -138,9 +174,8 @@ def _baseline(baseline: Baseline | None) -> str:
 
 def _asked(scope: Scope) -> str:
     places = ", ".join(code(path) for path in scope["paths"]) or "the whole repository"
-    return (
-        f"Asked for: rules {', '.join(scope['select'])} in {places}, for Python {scope['target_version'][2]}.{scope['target_version'][3:]}."
-    )
+    whose = "The repository's rules" if "sources" in scope and scope["sources"]["own_rules"] else "Asked for: rules"
+    return f"{whose} {', '.join(scope['select'])} in {places}, for Python {scope['target_version'][2]}.{scope['target_version'][3:]}."
 
 
 def count(number: int, one: str, many: str = "") -> str:

@@ -6,10 +6,23 @@ from collections.abc import Sequence
 
 from runs.workflows.base import Context, StepFailed
 from runs.workflows.tidy_plan import SHOWN_ERRORS, SHOWN_EXAMPLES, Baseline, Plan, Rule, fix_order
-from runs.workflows.tidy_scope import Scope, covers, selectors, selects, within
-from runs.workflows.tidy_tools import Finding, Ruff, fix_rule, python_files, run_check, unshowable
+from runs.workflows.tidy_python import target_of
+from runs.workflows.tidy_scope import Scope, asked_version, covers, first_scope, selectors, selects, within
+from runs.workflows.tidy_tools import Finding, Ruff, fix_rule, look_around, python_files, run_check, unshowable
 
 FOLLOWERS = ("F401", "I001")  # follow from other fixes, even where they have no findings yet
+
+
+def begin(context: Context, known: Sequence[str]) -> Scope:
+    """What the order asks for, called as the repository says. The work tree is at the order's base."""
+    asked = context.order.input
+    sources, settings = look_around(context, asked_version(asked))
+    own = [rule for rule in settings.select if any(selects(rule, code) for code in known)]  # those in preview are not run
+    scope = first_scope(asked, own)
+    sources["own_rules"] = bool(own) and scope["select"] == sorted(set(own))
+    if settings.select and not sources["own_rules"]:
+        sources["overridden"].append(f"its selected rules ({', '.join(settings.select[:20])}), for the order names others")
+    return Scope(**{**scope, "target_version": target_of(sources["python"]), "sources": sources})
 
 
 def check_scope(scope: Scope, known: Sequence[str], tracked: Sequence[str]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from runs.workflows.base import StepFailed
+from runs.workflows.tidy_python import FROM_REPOSITORY, Python
 
 Verb = Literal["only", "skip", "add"]
 
@@ -23,12 +24,24 @@ class Change(TypedDict):
     paths: list[str]
 
 
+class Sources(TypedDict):
+    """What the repository says of how it is to be checked, as it was found when the order began."""
+
+    python: Python
+    settings: list[str]  # its ruff configurations that are used
+    refused: str  # why those that there are are not
+    ignored: list[str]  # rules that they leave out
+    overridden: list[str]  # what of them does not count here
+    own_rules: bool  # the rules are theirs: the order names none
+
+
 class Scope(TypedDict):
     select: list[str]  # rule codes and prefixes, as ordered
     paths: list[str]  # folders, files and globs, as ordered; empty is the whole repository
     changes: list[Change]  # the reviewers' wishes since, oldest first; later ones count more
     target_version: str
     unsafe_fixes: bool
+    sources: NotRequired[Sources]  # missing in orders that began before there was this
 
 
 def covers(scope: Scope, code: str, path: str) -> bool:
@@ -112,9 +125,13 @@ def selectors(scope: Scope) -> list[str]:
     return sorted(named.union(scope["select"]))
 
 
-def first_scope(order_input: Mapping[str, object]) -> Scope:
-    """The scope an order asks for. Raises StepFailed for rules and paths that cannot be meant."""
-    rules = [rule.upper() for rule in _words(order_input.get("rules"))] or list(DEFAULT_RULES)
+def first_scope(order_input: Mapping[str, object], own_rules: Sequence[str] = ()) -> Scope:
+    """The scope an order asks for. Raises StepFailed for rules and paths that cannot be meant.
+
+    Args:
+        own_rules: those that the repository selects: they count where the order names none.
+    """
+    rules = [rule.upper() for rule in _words(order_input.get("rules"))] or list(own_rules or DEFAULT_RULES)
     for rule in rules:
         if not RULE.fullmatch(rule):
             raise StepFailed(f"“{rule}” is not a rule code; one looks like F401, UP or E7.", code="bad_rule")
@@ -122,9 +139,15 @@ def first_scope(order_input: Mapping[str, object]) -> Scope:
         select=sorted(set(rules)),
         paths=sorted({clean_path(path) for path in _words(order_input.get("paths"))} - {"."}),
         changes=[],
-        target_version=str(order_input.get("target_version") or "py311"),
+        target_version=asked_version(order_input) or "py311",
         unsafe_fixes=bool(order_input.get("unsafe_fixes")),
     )
+
+
+def asked_version(order_input: Mapping[str, object]) -> str:
+    """The version that an order names, as in "py39"; "" where it leaves that to the repository."""
+    asked = str(order_input.get("target_version") or "")
+    return "" if asked == FROM_REPOSITORY else asked
 
 
 def _words(value: object) -> list[str]:

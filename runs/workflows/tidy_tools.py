@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from runs.workflows.base import Context, StepFailed, Workspace
+from runs.workflows.tidy_python import OLDEST_OF_RUFF, UPGRADES, Version, oldest, settle, target_of, version_of
+from runs.workflows.tidy_scope import Scope, Sources, selects
+from runs.workflows.tidy_settings import NO_SETTINGS, Settings, read
 
 # -I: else a `ruff.py` in the repository would run in place of ruff.
 RUFF = (sys.executable, "-I", "-m", "ruff")
@@ -37,30 +40,42 @@ class Ruff:
     context: Context
     target_version: str
     unsafe_fixes: bool
+    settings: Settings = NO_SETTINGS
+    """The repository's own, where they are used."""
+    oldest: Version = OLDEST_OF_RUFF
+    """The Python that the code must run on, which may be older than ruff knows."""
 
     def find(self, codes: Sequence[str], files: Sequence[str]) -> list[Finding]:
-        """The findings in `files`, ordered by place."""
+        """The findings in `files`, ordered by place; without those of rules that the repository's settings leave out there."""
         found: list[Finding] = []
-        for batch in batches(files):
-            self.context.check()
-            for item in json.loads(self._check(codes, batch, "--output-format", "json") or "[]"):
+        for batch in self._batches(files):
+            for item in json.loads(self._check(codes, batch, "--output-format", "json", fixing=False) or "[]"):
                 found.append(self._finding(item))
-        return sorted(found, key=lambda finding: (finding.path, finding.line, finding.code, finding.message))
+        wanted = [finding for finding in found if not self._is_out(finding.code, finding.path)]
+        return sorted(wanted, key=lambda finding: (finding.path, finding.line, finding.code, finding.message))
 
     def fix(self, code: str, files: Sequence[str]) -> None:
-        for batch in batches(files):
-            self.context.check()
-            self._check([code], batch, "--fix-only", "--quiet", *(["--unsafe-fixes"] if self.unsafe_fixes else []))
+        for batch in self._batches(files):
+            self._check([code], batch, "--quiet", fixing=True)
 
-    def known_codes(self) -> list[str]:
-        """Every rule that runs without ruff's preview mode."""
-        answer = self.context.workspace.run([*RUFF, "rule", "--all", "--output-format", "json"])
-        if answer.returncode:
-            raise StepFailed(f"ruff could not list its rules: {answer.errors[-500:]}", code="ruff_failed")
-        return sorted(rule["code"] for rule in json.loads(answer.output) if not rule["preview"] and rule["status"] != "Removed")
+    def _batches(self, files: Sequence[str]) -> Iterator[list[str]]:
+        """Files that are checked alike, some at a time."""
+        for own in (False, True):
+            for batch in batches([file for file in files if (self.settings.of(file) is not None) == own]):
+                self.context.check()
+                yield batch
 
-    def _check(self, codes: Sequence[str], files: Sequence[str], *options: str) -> str:
-        asked = ["--isolated", "--no-cache", "--select", ",".join(codes), "--target-version", self.target_version, *options]
+    def _is_out(self, code: str, path: str) -> bool:
+        too_new = self.oldest < OLDEST_OF_RUFF and any(selects(family, code) for family in UPGRADES)
+        return bool(code) and (too_new or self.settings.ignores(code, path))
+
+    def _check(self, codes: Sequence[str], files: Sequence[str], *options: str, fixing: bool) -> str:
+        """Of files that are checked alike. What the repository's settings may say of fixing is said here, so that theirs does not count."""
+        own = self.settings.of(files[0]) is not None
+        how = ["--fix-only"] if fixing else ["--no-fix", "--no-fix-only"]
+        unsafe = "--unsafe-fixes" if self.unsafe_fixes and fixing else "--no-unsafe-fixes"
+        told = ["--force-exclude", "--no-preview"] if own else ["--isolated"]
+        asked = [*told, *how, unsafe, "--no-cache", "--select", ",".join(codes), "--target-version", self.target_version, *options]
         answer = self.context.workspace.run([*RUFF, "check", *asked, "--", *files])
         if answer.returncode not in (0, 1):
             raise StepFailed(f"ruff could not check the repository: {answer.errors.strip()[-1000:]}", code="ruff_failed")
@@ -78,6 +93,69 @@ class Ruff:
             message=str(item.get("message") or ""),
             fixable=applicability == "safe" or (applicability == "unsafe" and self.unsafe_fixes),
         )
+
+
+def known_codes(workspace: Workspace) -> list[str]:
+    """Every rule that runs without ruff's preview mode."""
+    answer = workspace.run([*RUFF, "rule", "--all", "--output-format", "json"])
+    if answer.returncode:
+        raise StepFailed(f"ruff could not list its rules: {answer.errors[-500:]}", code="ruff_failed")
+    return sorted(rule["code"] for rule in json.loads(answer.output) if not rule["preview"] and rule["status"] != "Removed")
+
+
+def ruff_for(context: Context, scope: Scope) -> Ruff:
+    """ruff as a scope has it called. The work tree must be at a commit whose settings are the base's."""
+    used = scope["sources"]["settings"] if "sources" in scope else []
+    oldest = version_of(scope["sources"]["python"]) if "sources" in scope else OLDEST_OF_RUFF
+    settings = read(context.workspace, *tracked_entries(context.workspace)) if used else NO_SETTINGS
+    return Ruff(
+        context=context,
+        target_version=scope["target_version"],
+        unsafe_fixes=scope["unsafe_fixes"],
+        settings=settings,
+        oldest=oldest,
+    )
+
+
+def look_around(context: Context, asked: str) -> tuple[Sources, Settings]:
+    """What the repository says of its Python and of ruff. Settings that ruff itself refuses are not used, and that is said.
+
+    Args:
+        asked: the order's `target_version`; "" for none.
+    """
+    files, links = tracked_entries(context.workspace)
+    settings = read(context.workspace, files, links)
+    python = settle(asked, oldest(context.workspace, files))
+    if refused := settings.refused or _refusal(context, settings, files):
+        settings = Settings(refused=refused)
+    configs = [settings.by_folder[folder] for folder in sorted(settings.by_folder)]
+    target = target_of(python)
+    overridden = {f"target-version = {one.target_version}" for one in configs if one.target_version not in ("", target)}
+    sources = Sources(
+        python=python,
+        settings=[config.path for config in configs],
+        refused=settings.refused,
+        ignored=sorted({code for config in configs for code in config.ignore}),
+        overridden=sorted(overridden.union(*(config.overridden for config in configs))),
+        own_rules=False,
+    )
+    return sources, settings
+
+
+def _refusal(context: Context, settings: Settings, files: Collection[str]) -> str:
+    """Why ruff does not take the settings: another version is required, say, or a rule is named that it does not know."""
+    for folder, config in sorted(settings.by_folder.items()):
+        file = next((path for path in sorted(files) if path.endswith(".py") and settings.of(path) is config), None)
+        if file is None:
+            continue
+        options = ["--no-fix", "--no-fix-only", "--no-cache", "--force-exclude", "--output-format", "json", "--select", "F"]
+        answer = context.workspace.run([*RUFF, "check", *options, "--", file])
+        if answer.returncode not in (0, 1):
+            said = [
+                line.strip().removeprefix("Cause: ") for line in answer.errors.replace(str(context.workspace.path), folder).splitlines()
+            ]
+            return f"ruff does not take {config.path}: {said[-1] if said else 'it does not say why'}"[:300]
+    return ""
 
 
 def batches(files: Sequence[str]) -> Iterator[list[str]]:
@@ -99,13 +177,22 @@ def python_files(workspace: Workspace) -> list[str]:
 
     Symbolic links and submodules are left out: what they lead to is not this repository's to change.
     """
-    found = []
+    files, _ = tracked_entries(workspace)
+    return sorted(path for path in files if path.endswith((".py", ".pyi")))
+
+
+def tracked_entries(workspace: Workspace) -> tuple[list[str], list[str]]:
+    """The commit's regular files and its symbolic links: with names that can be shown, outside folders of other people's packages."""
+    files: list[str] = []
+    links: list[str] = []
     for entry in workspace.git("ls-files", "--stage", "-z").split("\0"):
         about, _, path = entry.partition("\t")
-        is_python = about.startswith("100") and path.endswith((".py", ".pyi"))
-        if is_python and _is_showable(path) and _FOREIGN_FOLDERS.isdisjoint(PurePosixPath(path).parts):
-            found.append(path)
-    return sorted(found)
+        if _is_showable(path) and _FOREIGN_FOLDERS.isdisjoint(PurePosixPath(path).parts):
+            if about.startswith("100"):
+                files.append(path)
+            elif about.startswith("120"):
+                links.append(path)
+    return files, links
 
 
 def all_files(workspace: Workspace) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth.models import Permission
+from django.core.management import call_command
+from django.core.management.base import CommandError
 from django.db import IntegrityError, transaction
 from django.test import Client
 from django.urls import reverse
@@ -11,7 +13,7 @@ from django.urls import reverse
 from hitl import services
 from hitl.models import Via
 from runs import services as runs
-from runs.models import Repository, WorkOrder
+from runs.models import Repository, TemplateAccess, WorkOrder
 from tests.conftest import drive, pause_of
 from tests.runs.repositories import UNTIDY, make_repository
 
@@ -127,8 +129,28 @@ def test_an_order_without_a_template_takes_the_repositorys_own(put, operator, ap
     assert made.json()["template"] == "repo-tidy-quick"
     named = api(operator).post("/api/v1/work-orders", {"repository_url": repository.url, "template": "repo-tidy"}, format="json")
     assert named.json()["template"] == "repo-tidy"
-    Repository.objects.update(default_template="")
-    assert api(operator).post("/api/v1/work-orders", {"repository_url": repository.url}, format="json").json()["template"] == "repo-tidy"
+
+
+def test_an_order_that_names_no_template_is_told_which_there_are(put, operator, ana, api, repository):
+    """Before: "Add auth" without a template became an order to lint. Those that the asker may not use are not listed."""
+    TemplateAccess.objects.create(slug="quick-fix-workflow", enabled=False)
+    order = {"repository_url": repository.url, "user_request": "Add auth"}
+    refused = api(operator).post("/api/v1/work-orders", order, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (422, "template_required")
+    assert "You may use: " in refused.json()["detail"] and "repo-tidy, repo-tidy-quick" in refused.json()["detail"]
+    assert not {"quick-fix-workflow", "smart-booking"} & set(refused.json()["detail"].replace(".", "").replace(",", "").split())
+    assert "smart-booking" in api(operator).post("/api/v1/work-orders", {}, format="json").json()["detail"]
+    with pytest.raises(CommandError, match="repo-tidy-quick"):
+        call_command("workorder", "--user", ana.username, "create", repository.url)
+    page = Client()
+    page.force_login(ana)
+    form = page.post("/work-orders/new", {"repository_url": repository.url, "request": "Add auth"})
+    assert form.status_code == 422
+    assert "Choose a template, so that it is plain what is done." in form.content.decode()
+    assert page.get("/work-orders/new").status_code == 200
+    Repository.objects.update(allowed_templates=["repo-tidy-quick"])
+    assert "You may use: repo-tidy-quick." in api(operator).post("/api/v1/work-orders", order, format="json").json()["detail"]
+    assert not WorkOrder.objects.exists()
 
 
 def test_an_order_keeps_what_was_settled_when_it_was_made(put, ana, repository):

@@ -246,7 +246,7 @@ def test_operators_settle_a_repository_over_rest_and_in_the_admin(repository, ad
     for wrong, words in (
         ({"use_groups": ["platfrom"]}, "Did you mean platform?"),
         ({"allowed_templates": ["repo-tydi"]}, "Did you mean repo-tidy?"),
-        ({"allowed_templates": ["repo-tidy-quick"]}, "go by repo-tidy: allow it"),
+        ({"allowed_templates": ["repo-tidy-quick"], "default_template": "repo-tidy"}, "go by repo-tidy: allow it"),
     ):
         answer = rest(admin_user).put(url, wrong, format="json")
         assert (answer.status_code, words in json.dumps(answer.json()["errors"])) == (422, True), answer.json()

@@ -105,7 +105,6 @@ def test_the_repositorys_check_is_remembered_whatever_it_gives(tmp_path, origin,
         ({"rules": "F-1"}, "bad_rule"),
         ({"paths": "../x"}, "bad_path"),
         ({"paths": "nope"}, "no_such_path"),
-        ({"target_version": "py20"}, "ruff_failed"),
     ],
 )
 def test_an_order_that_cannot_be_meant_fails_in_words(tmp_path, origin, order, code):
@@ -130,15 +129,6 @@ def test_a_module_called_ruff_in_the_repository_is_not_run(tmp_path):
     deliver_all(desk)
     assert desk.read("a.py") == b""
     assert not (tmp_path / "sprung").exists()
-
-
-def test_the_repositorys_own_ruff_settings_are_not_used(tmp_path):
-    origin = make_repository(
-        tmp_path / "origin", {"a.py": "import os\n", "ruff.toml": "extend = '/etc/passwd'\n[lint]\nignore = ['F401']\n"}
-    )
-    desk = Desk(tmp_path, origin)
-    desk.take(repo_tidy.plan)
-    assert codes(desk) == {"F401": 1}
 
 
 def test_a_plan_of_thousands_of_findings_stays_small(tmp_path):

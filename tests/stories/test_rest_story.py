@@ -12,7 +12,8 @@ pytestmark = pytest.mark.stack
 
 
 def create(stack, token, **fields):
-    status, order = stack.call("POST", "/api/v1/work-orders", {"repository_url": str(stack.folder / "celery"), **fields}, token=token)
+    body = {"template": "repo-tidy", "repository_url": str(stack.folder / "celery"), **fields}
+    status, order = stack.call("POST", "/api/v1/work-orders", body, token=token)
     assert status == 201, order
     return order
 
@@ -60,7 +61,9 @@ def test_the_variant_without_pauses_runs_from_end_to_end(stack, token):
 
 
 def test_the_main_job_over_the_shell(stack):
-    order = stack.manage("workorder", "--user", "ana", "create", str(stack.folder / "celery"), "--input", '{"rules": "UP007"}').strip()
+    order = stack.manage(
+        "workorder", "--user", "ana", "create", str(stack.folder / "celery"), "--template", "repo-tidy", "--input", '{"rules": "UP007"}'
+    ).strip()
 
     def show():
         return stack.manage("workorder", "--user", "ana", "show", order)

@@ -61,7 +61,7 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True)
         create = actions.add_parser("create", help="make a work order and start it; prints its id")
         create.add_argument("repository", nargs="?", default="")
-        create.add_argument("--template", default="", help="the repository's own where you name none, else repo-tidy")
+        create.add_argument("--template", default="", help="left out, the repository's own; without one, those there are are listed")
         create.add_argument("--title", default="")
         create.add_argument("--request", default="")
         create.add_argument("--input", default="{}", help="a JSON object")
