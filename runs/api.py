@@ -59,7 +59,8 @@ class WorkOrderIn(serializers.Serializer[Any]):
     template = serializers.SlugField(
         default="",
         allow_blank=True,
-        help_text="Slug of the template; its current version is frozen with the order. Left out, the repository's own; 422 template_required where it has none.",
+        help_text="Slug of the template; its current version is frozen with the order. Left out, the repository's own; "
+        "422 template_required where it has none.",
     )
     title = serializers.CharField(max_length=200, default="", allow_blank=True)
     user_request = serializers.CharField(max_length=20_000, default="", allow_blank=True, help_text="What is asked for, in words.")

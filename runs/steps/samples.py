@@ -16,8 +16,25 @@ _README = """# {name} {version}, a sample for Waystation
 
 The Python source of {name} {version} as it is installed beside Waystation, under its own licence (see `LICENSE`).
 `tests` holds what it ships for testing, moved there from `celery.contrib.testing`.
+`src/sample/report.py` is no part of it: a small module of Waystation's own, untidy on purpose.
 It is here to try work orders on, and for nothing else. The project itself: https://pypi.org/project/{name}/
 """
+_UNTIDY = '''"""A report on prices, untidy on purpose: imports that nobody uses, in no order."""
+
+import sys
+import os, json
+from decimal import Decimal
+from collections import OrderedDict
+from typing import Dict, List
+
+
+def total(prices: List[Decimal]) -> Decimal:
+    return sum(prices, Decimal(0))
+
+
+def render(prices: Dict[str, Decimal]) -> str:
+    return "\\n".join("{}: {}".format(name, price) for name, price in sorted(prices.items()))
+'''
 _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
@@ -52,6 +69,8 @@ def _fill(folder: Path, package: Distribution) -> None:
     licence = next(path for path in package.files or [] if path.name.startswith(("LICENSE", "COPYING")) and ".dist-info" in str(path))
     shutil.copyfile(Path(str(package.locate_file(licence))), folder / "LICENSE")
     (folder / "README.md").write_text(_README.format(name=PACKAGE, version=package.version))
+    (folder / "src" / "sample").mkdir()
+    (folder / "src" / "sample" / "report.py").write_text(_UNTIDY)
     for path in folder.rglob("*"):  # a copy keeps the modes of what is installed, which everybody reads
         path.chmod(path.stat().st_mode & 0o700)
 

@@ -10,15 +10,16 @@ from dataclasses import replace
 from typing import Any, TypedDict, cast
 
 from runs.workflows import tidy_proof
-from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State, StepFailed, step
 from runs.workflows.deliver import effects, hand_over, material
-from runs.workflows.tidy_plan import Baseline, Plan, Rule, code, count, fixing, plain, quoted, render
-from runs.workflows.tidy_planning import begin, check_scope, make_plan
+from runs.workflows.sequence import REVISE
+from runs.workflows.tidy_plan import Baseline, Feedback, Plan, Rule, code, count, fixing, plain, quoted, render
+from runs.workflows.tidy_planning import already_in, begin, check_scope, followers_gone, make_plan
 from runs.workflows.tidy_python import FROM_REPOSITORY
 from runs.workflows.tidy_report import Fixed, Row, cut_patch, execution, read_numstat, subject, verdict
 from runs.workflows.tidy_scope import Change, Scope, covers, describe, selects, with_changes, within
 from runs.workflows.tidy_tools import Ruff, all_files, broken_since, fix_rule, known_codes, ruff_for, run_check, showable
-from runs.workflows.tidy_words import apply_feedback, read_changes
+from runs.workflows.tidy_words import apply_feedback, read_changes, read_request
 
 INPUT_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -90,9 +91,9 @@ class TidyState(TypedDict, total=False):
     github_pull_request_url: str  # delivered: where its pull request is seen; missing where none was wanted
 
 
-@step("repo_tidy.plan")
+@step("repo_tidy.plan", asks=True)
 def plan(state: State, context: Context) -> Outcome:
-    """Find what ruff would fix, by trying it in the work tree and putting it back."""
+    """Find what ruff would fix, by trying it in the work tree and putting it back. Asks where the order's words are not understood."""
     before = cast(TidyState, state)
     workspace = context.workspace
     workspace.restore()
@@ -102,20 +103,49 @@ def plan(state: State, context: Context) -> Outcome:
     scope = before.get("scope") or begin(context, known)
     ruff = ruff_for(context, scope)
     check_scope(scope, known, tracked)
-    applied: list[str] = []
-    not_understood: list[str] = []
-    if feedback := before.get("revision_feedback", ""):
-        scope, applied, not_understood = apply_feedback(
-            scope, feedback, known_codes=known, exists=lambda pattern: any(within(path, pattern) for path in tracked)
+    earlier = before.get("plan")
+    said = before.get("revision_feedback", "") or ("" if earlier else context.order.request.strip())
+    heard = (
+        (scope, [], [])
+        if not said
+        else (apply_feedback if earlier else read_request)(
+            scope, said, known_codes=known, exists=lambda pattern: any(within(path, pattern) for path in tracked)
         )
-    made = make_plan(ruff, scope, tracked, earlier=before.get("plan"))
+    )
+    if heard is None:
+        return _ask_again(said, scope, context)
+    was, (scope, applied, not_understood) = scope, heard
+    made = make_plan(ruff, scope, tracked, earlier=earlier)
+    notes = [*already_in(was, scope, made, tracked), *followers_gone(scope, made, earlier)]
     context.log(f"Planned {count(made['fixes'], 'fix', 'fixes')} in {count(made['files'], 'file')}", fixes=made["fixes"])
-    content = render(made, scope, applied=applied, not_understood=not_understood)
+    feedback = Feedback(whose="feedback" if earlier else "request", applied=applied, not_understood=not_understood, notes=notes)
+    content = render(made, scope, feedback)
     report = Report(content=content, facts=_plan_facts(made), material={"plan": made, "scope": scope})
     return Go(
         update={"scope": scope, "plan": made, "narrowed": None, "review": None, "execution": None},
         report=report,
         commit=workspace.snapshot(),
+    )
+
+
+def _ask_again(said: str, scope: Scope, context: Context) -> Ask:
+    """Nothing of an order's words is understood: whoever asked for a login page does not want unused imports removed instead."""
+    context.log("The order's words were not understood, so nothing is planned yet", level="warning")
+    content = "\n\n".join(
+        [
+            f"# Not understood\n\n- “{plain(said, 500)}”",
+            "This template removes what ruff finds in Python code, and does nothing else. Nothing has been planned or changed.",
+            "Revise with the rules and places that you mean, such as “only F401 in src/”, “skip UP007, not in tests/”, or “tidy” for the"
+            f" rules of the order ({', '.join(scope['select'])}). For other work, cancel and order by another template.",
+        ]
+    )
+    return Ask(
+        question="What is to be tidied? Nothing of the order's words was understood.",
+        ways={REVISE: context.step},
+        report=Report(content=content),
+        update={"scope": scope},
+        phase="request_not_understood",
+        max_revisions=10,
     )
 
 

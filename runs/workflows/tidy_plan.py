@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypedDict
 
 from runs.workflows.tidy_python import OLDEST_OF_RUFF, UPGRADES, version_of
@@ -51,9 +52,23 @@ def fixing(plan: Plan) -> list[Rule]:
     return [rule for rule in plan["rules"] if rule["fixable"]]
 
 
-def render(plan: Plan, scope: Scope, *, applied: Sequence[str], not_understood: Sequence[str]) -> str:
-    """The plan as a reviewer reads it, in Markdown."""
-    parts = [_title(plan), *_feedback(applied, not_understood), *_rules(plan), *_examples(plan), *_files(plan), *_left_alone(plan)]
+@dataclass(frozen=True, kw_only=True)
+class Feedback:
+    """What became of a person's words."""
+
+    whose: str
+    """`feedback` of a reviewer, or the order's `request`."""
+    applied: Sequence[str] = ()
+    not_understood: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    """What followed from them that nobody would expect."""
+
+
+def render(plan: Plan, scope: Scope, feedback: Feedback) -> str:
+    """The plan as a reviewer reads it, in Markdown. Where nothing of their words was understood, that comes first."""
+    told = _feedback(feedback)
+    parts = [*told, _title(plan)] if feedback.not_understood and not feedback.applied else [_title(plan), *told]
+    parts += [*_rules(plan), *_examples(plan), *_files(plan), *_left_alone(plan)]
     return "\n\n".join([*parts, *_sources(scope), _risk(plan, scope), _asked(scope)]) + "\n"
 
 
@@ -69,13 +84,18 @@ def _title(plan: Plan) -> str:
     )
 
 
-def _feedback(applied: Sequence[str], not_understood: Sequence[str]) -> list[str]:
+def _feedback(feedback: Feedback) -> list[str]:
     parts = []
-    if applied:
-        parts.append(f"**Your feedback was applied:** {'; '.join(applied)}.")
-    if not_understood:
-        wishes = "\n".join(f"- “{plain(text, 200)}”" for text in not_understood[:20])
-        parts.append(f"## Not understood\n\n{wishes}\n\nUse a rule code or a path, as in “skip UP007, not in tests/”.")
+    if feedback.applied:
+        words = "Your feedback was applied:" if feedback.whose == "feedback" else "Of the request was understood:"
+        parts.append(f"**{words}** {'; '.join(feedback.applied)}.")
+    if feedback.notes:
+        parts.append("\n".join(f"- {plain(note, 400)}." for note in feedback.notes[:20]))
+    if feedback.not_understood:
+        wishes = "\n".join(f"- “{plain(text, 200)}”" for text in feedback.not_understood[:20])
+        nothing = "" if feedback.applied else "Nothing of your words was understood, so the plan below is as it was. "
+        use = "Use a rule code or a path, as in “skip UP007, not in tests/”."
+        parts.append(f"{'##' if feedback.applied else '#'} Not understood\n\n{wishes}\n\n{nothing}{use}")
     return parts
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runs.workflows.base import Context, StepFailed
-from runs.workflows.tidy_plan import SHOWN_ERRORS, SHOWN_EXAMPLES, Baseline, Plan, Rule, fix_order
+from runs.workflows.tidy_plan import SHOWN_ERRORS, SHOWN_EXAMPLES, Baseline, Plan, Rule, count, fix_order
 from runs.workflows.tidy_python import target_of
-from runs.workflows.tidy_scope import Scope, asked_version, covers, first_scope, selectors, selects, within
+from runs.workflows.tidy_scope import Change, Scope, asked_version, covers, describe, first_scope, selectors, selects, within
 from runs.workflows.tidy_tools import Finding, Ruff, fix_rule, look_around, python_files, run_check, unshowable
 
 FOLLOWERS = ("F401", "I001")  # follow from other fixes, even where they have no findings yet
@@ -59,6 +59,38 @@ def make_plan(ruff: Ruff, scope: Scope, tracked: Sequence[str], *, earlier: Plan
         has_tests=any(_is_test(path) for path in tracked),
         baseline=earlier["baseline"] if earlier and earlier["base"] == base else _baseline(ruff.context),
     )
+
+
+def already_in(was: Scope, scope: Scope, made: Plan, tracked: Sequence[str]) -> list[str]:
+    """Wishes to add what was in scope before: they are understood, and change nothing."""
+    pairs = [(rule["code"], path) for rule in made["rules"] for path in tracked if path.endswith((".py", ".pyi"))]
+    added = [change for change in scope["changes"] if change["verb"] == "add" and change not in was["changes"]]
+    return [
+        f"{describe(change)}: the plan is the same without it"
+        for change in added
+        if all(covers(was, code, path) for code, path in pairs if _is_about(change, code, path))
+    ]
+
+
+def _is_about(change: Change, code: str, path: str) -> bool:
+    by_code = not change["codes"] or any(selects(selector, code) for selector in change["codes"])
+    return by_code and (not change["paths"] or any(within(path, pattern) for pattern in change["paths"]))
+
+
+def followers_gone(scope: Scope, made: Plan, earlier: Plan | None) -> list[str]:
+    """Rules in scope that have fewer fixes than in the earlier plan where they are in scope: the others followed from other rules."""
+    said = []
+    for rule in earlier["rules"] if earlier else []:
+        places = [path for path in rule["files"] if covers(scope, rule["code"], path)]
+        now = next((one for one in made["rules"] if one["code"] == rule["code"]), None)
+        left = now["fixable"] if now else 0
+        gone = {*places} - {*(now["files"] if now and left else [])}
+        if left < rule["fixable"] and gone:
+            said.append(
+                f"{rule['code']}: {count(rule['fixable'] - left, 'fix', 'fixes')} of the earlier plan are not in this one: those outside, and"
+                " those that only follow from fixes of other rules (an import that nobody needs any more, say)"
+            )
+    return said
 
 
 def _try_out(ruff: Ruff, scope: Scope, codes: set[str], found: Sequence[Finding]) -> list[Rule]:

@@ -44,6 +44,8 @@ def execution(fixed: Sequence[Fixed], numbers: Numbers, *, dropped: Sequence[str
         if commits
         else "# Nothing was changed\n\nThe approved plan has nothing left to fix."
     ]
+    if answers and not applied:
+        parts.insert(0, "**Nothing of your feedback was applied**, so this is what it was before.")
     if applied:
         parts.append(f"**Your feedback was applied:** {'; '.join(applied)}.")
     if answers:

@@ -21,16 +21,29 @@ _VERBS: dict[str, Verb] = {
     **dict.fromkeys(["add", "also", "include", "including", "plus", "widen", "with"], "add"),
     **dict.fromkeys(_NEGATIONS, "skip"),
 }
-_ACTIONS = {"fix", "apply", "do", "touch", "change", "tidy", "run", "use"}  # after a verb they add nothing; alone they mean "add"
+_ACTIONS = {
+    "lint",
+    "clean",
+    "fix",
+    "apply",
+    "do",
+    "touch",
+    "change",
+    "tidy",
+    "run",
+    "use",
+}  # after a verb they add nothing; alone they mean "add"
 _FILLERS = frozenset(
     re.findall(
         r"\w+",
-        "a all again alone an and any anything are as at be but can changes check code codes directories directory everything everywhere"
-        " file files find finding findings fixed fixes folder folders for from have i in inside it its keep let like now of on or out path"
-        " paths plan please rest rule rules same should so stay than thank thanks that the them then there these things this those to too"
-        " under us want we well what within would you your",
+        "a all again alone an and any anything are as at be but can changes check code codes directories directory everything"
+        " everywhere file files find finding findings fixed fixes folder folders for from have i in inside it its keep let like now of"
+        " on or out path paths plan please project repo repository rest rule rules same should so stay than thank thanks that the them"
+        " then there these things this those to too under us want we well what within would up you your",
     )
 )
+_TIDY = re.compile(r"\b(?:tid(?:y|ies|ying)|lint(?:ing)?|ruff|clean[ -]?up)\b", re.IGNORECASE)
+"""Words that ask for what a tidy-up does anyway."""
 _PLACES = {"in", "inside", "within", "under", "from", "of", "at", "for", "on"}
 _JOINTS = {"and", "or", "but", "in", "inside", "under", "from", "for", "rule", "rules", "findings", "fixes", "too", "then", "please"}
 _TOKEN = re.compile(r"""(?P<quoted>"[^"\n]+"|`[^`\n]+`)|(?P<word>[^\s,;"`]+)|(?P<stop>;)""")
@@ -45,20 +58,24 @@ class _Reader:
     verb: Verb | None = None
     negated: bool = False  # the verb is a bare "not": a verb that follows turns it round ("do not skip")
     located: bool = False  # "in" was read after codes: the paths that follow say where, else they are wishes of their own
+    actions_mean: Verb = "add"  # what "fix F401" asks for
     codes: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    bare: list[str] = field(default_factory=list)  # words taken for paths though they are written as any other word
     unknown: list[str] = field(default_factory=list)
 
     def end_clause(self) -> None:
+        while self.unknown and self.unknown[-1].lower() in _FILLERS:
+            self.unknown.pop()
+        if self.bare and self.unknown and not self.codes:  # "do not break security": a folder of that name is not what is meant
+            self.unknown, self.paths = [*self.bare, *self.unknown], []
         if self.verb and (self.codes or self.paths):
             self.changes += _changes(self.verb, self.codes, self.paths)
         elif self.codes or self.paths:
             self.unknown = [*self.codes, *self.paths, *self.unknown]  # "F401" alone: skip it, or only it?
-        while self.unknown and self.unknown[-1].lower() in _FILLERS:
-            self.unknown.pop()
         if self.unknown:
             self.not_understood.append(" ".join(self.unknown))
-        self.codes, self.paths, self.unknown, self.located = [], [], [], False
+        self.codes, self.paths, self.bare, self.unknown, self.located = [], [], [], [], False
 
     def take_verb(self, word: str) -> None:
         verb = _VERBS[word]
@@ -72,7 +89,7 @@ class _Reader:
     def take_action(self) -> None:
         if self.codes or self.paths or self.verb is None:
             self.end_clause()
-            self.verb = "add"
+            self.verb = self.actions_mean
         self.negated = False
 
     def take_code(self, code: str) -> None:
@@ -113,9 +130,24 @@ def apply_feedback(
     return with_changes(scope, changes), [describe(change) for change in changes], not_understood
 
 
-def read_changes(text: str, *, known_codes: Collection[str], exists: Callable[[str], bool]) -> tuple[list[Change], list[str]]:
+def read_request(
+    scope: Scope, text: str, *, known_codes: Collection[str], exists: Callable[[str], bool]
+) -> tuple[Scope, list[str], list[str]] | None:
+    """As `apply_feedback`, of the words of an order: "fix F401 in src/" means only that. None where nothing of them is understood."""
+    changes, not_understood = read_changes(text, known_codes=known_codes, exists=exists, actions_mean="only")
+    applied = [describe(change) for change in changes]
+    if not changes:
+        if not _TIDY.search(text):
+            return None
+        applied = ["tidy, by the rules and in the places that the order names"]
+    return with_changes(scope, changes), applied, not_understood
+
+
+def read_changes(
+    text: str, *, known_codes: Collection[str], exists: Callable[[str], bool], actions_mean: Verb = "add"
+) -> tuple[list[Change], list[str]]:
     """The wishes in a reviewer's words, in their order, and the words that were none."""
-    reader = _Reader(known_codes, exists)
+    reader = _Reader(known_codes, exists, actions_mean=actions_mean)
     tokens = list(_TOKEN.finditer(text[:LONGEST]))
     for token, following in zip_longest(tokens, tokens[1:]):
         if token["quoted"]:
@@ -147,7 +179,11 @@ def _read_word(reader: _Reader, raw: str, following: str | None) -> None:
         reader.located |= plain in _PLACES
         reader.unknown += [word] if reader.unknown else []  # said back as it was written: "make it nice"
     elif reader.verb and (reader.exists(word) or reader.exists(f"**/{word}")):
-        reader.take_path(word)
+        if reader.verb == "skip" or reader.located:
+            reader.bare.append(word)
+            reader.take_path(word)
+        else:  # "add security" may ask for anything
+            reader.not_understood.append(f"{word} (if you mean the files there, write {word}/)")
     else:
         reader.unknown.append(word)
     if sentence_ends:

@@ -6,7 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from runs.workflows import repo_tidy
-from runs.workflows.base import find
+from runs.workflows.base import Ask, find
 from runs.workflows.tidy_tools import batches
 from tests.runs.repositories import UNTIDY, Desk, codes, deliver_all, failure, make_repository
 
@@ -71,6 +71,57 @@ def test_feedback_narrows_the_plan_and_says_how_it_was_read(desk):
     assert set(codes(desk)) == {"UP006", "UP032", "UP045", "UP035"}
     desk.take(repo_tidy.plan, "also E711, include F401")
     assert codes(desk)["F401"] == 4  # tests/ is still out
+
+
+@pytest.mark.parametrize("feedback", ["Add security", "make it faster"])
+def test_feedback_that_is_not_understood_is_said_first_and_leaves_the_plan(desk, feedback):
+    """A pause again, for the template asks after it. Before, it stood below the plan's title, or was told as applied."""
+    before = desk.take(repo_tidy.plan)
+    after = desk.take(repo_tidy.plan, feedback)
+    assert after.report.content.startswith("# Not understood\n\n- “")
+    assert "Nothing of your words was understood, so the plan below is as it was." in after.report.content
+    assert after.report.content.endswith(before.report.content)
+    assert after.report.material == before.report.material
+
+
+def test_what_is_added_though_it_is_in_is_said_to_change_nothing(desk):
+    desk.take(repo_tidy.plan)
+    assert "added `src`: the plan is the same without it." in desk.take(repo_tidy.plan, "add src/").report.content
+    desk.take(repo_tidy.plan, "skip E711")
+    assert "the same without it" not in desk.take(repo_tidy.plan, "add E711").report.content
+
+
+def test_fixes_that_go_with_those_of_other_rules_are_told(desk):
+    """Before: "only F401 in tests/, src/app.py" showed fewer fixes than the plan had promised, without a word."""
+    desk.take(repo_tidy.plan)
+    text = desk.take(repo_tidy.plan, "skip UP").report.content
+    assert codes(desk)["F401"] == 3
+    assert "F401: 2 fixes of the earlier plan are not in this one" not in text, "its files are the same: the table says it"
+    desk.take(repo_tidy.plan, "only UP006 and UP045")
+    assert "F401" not in codes(desk)
+
+
+def test_an_order_whose_words_are_not_understood_asks_again_and_then_plans(tmp_path, origin):
+    """S4: before, "Add auth" was taken as an order to lint. It asks in a template without pauses too."""
+    desk = Desk(tmp_path, origin, request="Add auth")
+    asked = desk.attempt(repo_tidy.plan)
+    assert isinstance(asked, Ask)
+    assert (set(asked.ways), asked.phase) == ({"revise"}, "request_not_understood")
+    assert "- “Add auth”" in asked.report.content and "(E7, F, I, UP)" in asked.report.content
+    desk.state.update(asked.update)
+    desk.state["revision_feedback"] = "make it nice"
+    assert isinstance(desk.attempt(repo_tidy.plan), Ask)
+    text = desk.take(repo_tidy.plan, "fix F401 in src/, please").report.content
+    assert codes(desk) == {"F401": 2}
+    assert "**Of the request was understood:** only F401; only `src`." in text
+
+
+def test_what_is_understood_of_an_orders_words_is_said_with_what_is_not(tmp_path, origin):
+    desk = Desk(tmp_path, origin, request="Tidy up tests/ and add auth")
+    text = desk.take(repo_tidy.plan).report.content
+    assert "**Of the request was understood:** only `tests`." in text
+    assert "## Not understood\n\n- “auth”" in text
+    assert set(codes(desk)) == {"F401"}
 
 
 def test_unsafe_fixes_are_only_in_when_asked_for(tmp_path, origin):

@@ -57,6 +57,20 @@ def test_there_is_work_to_do_in_it(sample, tmp_path):
     assert desk.state["review"]["passed"], desk.state["review"]
 
 
+def test_the_readmes_own_example_of_feedback_works_on_it(sample, tmp_path):
+    """Before: "only F401 in src/" gave "nothing to do", without a word on where the plan's 28 findings were gone."""
+    desk = Desk(tmp_path, sample)
+    desk.take(repo_tidy.plan)
+    before = next(rule for rule in desk.state["plan"]["rules"] if rule["code"] == "F401")
+    text = desk.take(repo_tidy.plan, "only F401 in src/").report.content
+    [rule] = desk.state["plan"]["rules"]
+    assert (rule["code"], rule["files"]) == ("F401", ["src/sample/report.py"])
+    assert 0 < rule["fixable"] < before["fixable"]
+    assert text.startswith(f"# Plan: {rule['fixable']} fixes in 1 file\n")
+    assert "**Your feedback was applied:** only F401; only `src`." in text
+    assert f"F401: {before['fixable'] - rule['fixable']} fixes of the earlier plan are not in this one" in text
+
+
 def test_the_command_prints_the_path_and_refuses_in_words(sample, tmp_path):
     said = StringIO()
     Command(stdout=said).handle(directory=sample)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from runs.workflows.base import StepFailed
 from runs.workflows.tidy_scope import Scope, clean_path, covers, first_scope, selects, within
-from runs.workflows.tidy_words import apply_feedback
+from runs.workflows.tidy_words import apply_feedback, read_request
 
 KNOWN = ["F401", "F841", "I001", "UP006", "UP007", "E711", "E712", "SIM101", "ERA001", "A001", "B006"]
 FILES = ["src/a.py", "src/x/tests/t.py", "tests/t.py", "docs/conf.py", "lib/l.py", "my file.py"]
@@ -86,6 +86,47 @@ def test_words_mean_what_a_reviewer_means(text, expected):
 def test_what_is_not_understood_is_said_and_changes_nothing(text, said):
     assert after(text)[2] == [said]
     assert left(text) == ALL
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Add security", "security (if you mean the files there, write security/)"),
+        ("only security fixes", "security (if you mean the files there, write security/)"),
+        ("do not break tests", "tests break"),
+        ("add auth", "auth"),
+    ],
+)
+def test_a_word_that_is_also_a_folder_is_no_wish_about_that_folder(text, said):
+    """Before: "Add security" was told as applied: added `**/security`."""
+
+    def here(pattern):
+        return exists(pattern) or within("src/security/keys.py", pattern)
+
+    assert apply_feedback(first_scope({}), text, known_codes=KNOWN, exists=here)[1:] == ([], [said])
+    told = apply_feedback(first_scope({}), "skip security, only in tests", known_codes=KNOWN, exists=here)[1]
+    assert told == ["left out `**/security`", "only `tests`"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "applied", "not_understood"),
+    [
+        ("Fix F401 in src/", ["only F401", "only `src`"], []),
+        ("Please tidy src/", ["only `src`"], []),
+        ("Tidy up the repository", ["tidy, by the rules and in the places that the order names"], []),
+        ("Clean up and add auth", ["tidy, by the rules and in the places that the order names"], ["auth"]),
+        ("skip UP", ["left out UP"], []),
+    ],
+)
+def test_the_words_of_an_order_are_read_too(request_, applied, not_understood):
+    """Before: they were not looked at."""
+    read = read_request(first_scope({}), request_, known_codes=KNOWN, exists=exists)
+    assert read is not None and read[1:] == (applied, not_understood)
+
+
+@pytest.mark.parametrize("request_", ["Add auth", "I want a login page", "make it faster", "add tests", "…", "F401"])
+def test_an_order_of_which_nothing_is_understood_is_no_order_to_lint(request_):
+    assert read_request(first_scope({}), request_, known_codes=KNOWN, exists=exists) is None
 
 
 def test_feedback_adds_up_over_revisions():
