@@ -87,8 +87,8 @@ def followers_gone(scope: Scope, made: Plan, earlier: Plan | None) -> list[str]:
         gone = {*places} - {*(now["files"] if now and left else [])}
         if left < rule["fixable"] and gone:
             said.append(
-                f"{rule['code']}: {count(rule['fixable'] - left, 'fix', 'fixes')} of the earlier plan are not in this one: those outside, and"
-                " those that only follow from fixes of other rules (an import that nobody needs any more, say)"
+                f"{rule['code']}: {count(rule['fixable'] - left, 'fix', 'fixes')} of the earlier plan are not in this one: those elsewhere,"
+                " and those that only follow from fixes of other rules (an import that nobody needs any more, say)"
             )
     return said
 
