@@ -13,10 +13,9 @@ from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 from unfold.views import ChangeList
 
-from checkpoints import ids
+from checkpoints import clock, ids
 from checkpoints.models import CheckpointStatus
 
 BEFORE, AFTER = "before", "after"
@@ -157,7 +156,7 @@ class AgeField(Field):
     words = {name: words for name, (words, _) in AGES.items()}
 
     def narrow(self, rows: QuerySet[Model], chosen: str) -> QuerySet[Model]:
-        bound = ids.floor(timezone.now() - AGES[chosen][1])  # keys are time-ordered
+        bound = ids.floor(clock.now() - AGES[chosen][1])  # keys are time-ordered
         return rows.filter(pk__lt=bound) if chosen == "older" else rows.filter(pk__gte=bound)
 
 

@@ -9,9 +9,9 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import F
-from django.utils import timezone
+from django.db.models import F, Q
 
+from checkpoints import clock
 from checkpoints.models import Chore
 
 BUSY = dt.timedelta(seconds=60)
@@ -31,12 +31,24 @@ class Claim:
 
     def hold(self) -> None:
         """Begin a transaction of the chore with this. Raises ClaimLost."""
-        if not Chore.objects.filter(pk=self.name, epoch=self.epoch).update(busy_until=timezone.now() + BUSY, place=self.place):
+        if not Chore.objects.filter(pk=self.name, epoch=self.epoch).update(busy_until=clock.now() + BUSY, place=self.place):
             raise ClaimLost(f"another process is at {self.name} now")
 
     def release(self, *, due_at: dt.datetime) -> None:
         """Let it go; it is due again then."""
-        Chore.objects.filter(pk=self.name, epoch=self.epoch).update(busy_until=timezone.now(), due_at=due_at, place=self.place)
+        Chore.objects.filter(pk=self.name, epoch=self.epoch).update(busy_until=clock.now(), due_at=due_at, place=self.place)
+
+
+def begin_round(name: str, *, apart: float) -> bool:
+    """Whether to begin a round: none of this name began in the last `apart` seconds, by the database's clock. Of two who ask one may."""
+    free = Q(due_at__lte=clock.FromNow()) | Q(due_at__gt=clock.FromNow(apart))  # the latter: a database whose clock was set back
+    next_at = clock.FromNow(apart)
+    if Chore.objects.filter(free, pk=name).update(due_at=next_at):
+        return True
+    if Chore.objects.filter(pk=name).exists():
+        return False
+    Chore.objects.bulk_create([Chore(name=name, due_at=next_at)], ignore_conflicts=True)
+    return True  # two who meet at the very first round both begin one, which does no harm
 
 
 def claim(name: str, *, now: dt.datetime, early: bool = False) -> Claim | None:
@@ -48,6 +60,6 @@ def claim(name: str, *, now: dt.datetime, early: bool = False) -> Claim | None:
     if chore.busy_until > now or (chore.due_at > now and not early):
         return None
     free = Chore.objects.filter(pk=name, epoch=chore.epoch, busy_until=chore.busy_until)
-    if not free.update(epoch=F("epoch") + 1, busy_until=timezone.now() + BUSY):
+    if not free.update(epoch=F("epoch") + 1, busy_until=clock.now() + BUSY):
         return None
     return Claim(name, chore.epoch + 1, chore.place)

@@ -19,9 +19,8 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS, connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet, Sum
 from django.db.models.functions import Length
-from django.utils import timezone
 
-from checkpoints import store
+from checkpoints import clock, store
 from checkpoints.models import Blob, Checkpoint, Chunk, Mark
 
 GUARD = dt.timedelta(minutes=15)
@@ -100,7 +99,7 @@ def free(digests: Iterable[str], sources: Sequence[Source]) -> dict[str, tuple[i
 
     For an erasure, which does not wait: all sources are read, and no checkpoint of the threads that named these is there any more.
     """
-    since = timezone.now()
+    since = clock.now()
     going = _whole(digests)
     for source in (checkpoints, *sources):
         cursor = ""

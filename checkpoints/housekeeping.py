@@ -12,9 +12,8 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
 from django.db import DEFAULT_DB_ALIAS, IntegrityError, OperationalError, transaction
-from django.utils import timezone
 
-from checkpoints import collecting, ids, keeping, trouble
+from checkpoints import clock, collecting, ids, keeping, trouble
 from checkpoints.chores import Claim, ClaimLost, claim
 from checkpoints.keeping import Policy, Rules, Tally
 from checkpoints.models import Mark, Thread
@@ -59,7 +58,7 @@ def _work(held: Claim, rules: Rules, *, until: float, every: dt.timedelta, now: 
             ended, held.place = True, {}
     except ClaimLost:
         return tally
-    held.release(due_at=timezone.now() + every if ended else now)
+    held.release(due_at=clock.now() + every if ended else now)
     return tally
 
 
@@ -125,7 +124,7 @@ def _drop_of(held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, no
 def _begin_marking(held: Claim) -> None:
     with transaction.atomic(durable=True):
         held.place.clear()
-        held.place.update({"phase": "mark", "source": 0, "cursor": "", "since": timezone.now().isoformat()})
+        held.place.update({"phase": "mark", "source": 0, "cursor": "", "since": clock.now().isoformat()})
         held.hold()
         Mark.objects.all()._raw_delete(using=DEFAULT_DB_ALIAS)  # of a round that did not end
 
@@ -163,7 +162,7 @@ def report(rules: Rules, *, now: dt.datetime) -> Tally:
     held = claim(NAME, now=now, early=True)
     if held is None:
         raise Busy("Another process drops what is old at this moment; nothing was looked at. Try again in a minute.")
-    tally, since = Tally(), timezone.now()
+    tally, since = Tally(), clock.now()
     held.place = {}
     _begin_marking(held)
     after = ""

@@ -10,21 +10,26 @@ import uuid
 
 import uuid6
 
+from checkpoints import clock
+
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 LENGTH = 26
+CLOCK = 80
+"""The bits of a UUIDv7 below its milliseconds."""
+MILLISECOND = dt.timedelta(milliseconds=1)
 _VALUES = {sign: value for value, sign in enumerate(ALPHABET)}
 _PAIRS = [one + other for one in ALPHABET for other in ALPHABET]
 _SHIFTS = range(5 * LENGTH - 10, -1, -10)
 
 
 def new() -> uuid.UUID:
-    """A fresh time-ordered key."""
-    return uuid.UUID(int=uuid6.uuid7().int)
+    """A fresh time-ordered key, by the database's clock: a thread's newer run has the higher key, whichever hosts began the two."""
+    return uuid.UUID(int=uuid6.uuid7().int + (clock.offset() // MILLISECOND << CLOCK))
 
 
 def floor(at: dt.datetime) -> uuid.UUID:
-    """The lowest key that may be made at a time or later: older rows have lower ones, as far as the hosts' clocks agree."""
-    return uuid.UUID(int=max(0, int(at.timestamp() * 1000)) << 80)
+    """The lowest key that may be made at a time or later: older rows have lower ones, as far as the hosts agree on the database's clock."""
+    return uuid.UUID(int=max(0, int(at.timestamp() * 1000)) << CLOCK)
 
 
 def show(prefix: str, key: uuid.UUID) -> str:

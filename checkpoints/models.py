@@ -14,9 +14,8 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
 from django.db import connection, models
 from django.db.models import Q
-from django.utils import timezone
 
-from checkpoints import codec, ids, unseen
+from checkpoints import clock, codec, ids, unseen
 from checkpoints.fields import SealedBinaryField, SealedField, StoredField
 
 if TYPE_CHECKING:  # generic in the stubs only
@@ -297,7 +296,7 @@ class Blob(models.Model):
     content = SealedBinaryField(help_text="zlib-compressed.")
     size = models.PositiveIntegerField(help_text="Bytes before compression.")
     created_at = models.DateTimeField(auto_now_add=True)
-    touched_at = models.DateTimeField(default=timezone.now, help_text="When somebody last meant to refer to it: see keeping.")
+    touched_at = models.DateTimeField(default=clock.now, help_text="When somebody last meant to refer to it: see keeping.")
 
     def __str__(self) -> str:
         return self.digest[:12]
@@ -313,7 +312,7 @@ class Chunk(models.Model):
     previous = models.ForeignKey("self", models.PROTECT, null=True, related_name="+")  # its index is for dropping: who still follows?
     content = SealedBinaryField(help_text="The items' canonical JSON without the list's brackets, zlib-compressed.")
     created_at = models.DateTimeField(auto_now_add=True)
-    touched_at = models.DateTimeField(default=timezone.now, help_text="As a blob's.")
+    touched_at = models.DateTimeField(default=clock.now, help_text="As a blob's.")
 
     def __str__(self) -> str:
         return self.digest[:12]
@@ -333,8 +332,8 @@ class Chore(models.Model):
 
     name = models.CharField(primary_key=True, max_length=40)
     epoch = models.PositiveBigIntegerField(default=0, help_text="Counts claims; each transaction of the holder names its own.")
-    busy_until = models.DateTimeField(default=timezone.now, help_text="Who has not renewed its claim by then has lost it.")
-    due_at = models.DateTimeField(default=timezone.now)
+    busy_until = models.DateTimeField(default=clock.now, help_text="Who has not renewed its claim by then has lost it.")
+    due_at = models.DateTimeField(default=clock.now)
     place = JsonTextField(default=dict, help_text="How far it has come.")
 
     def __str__(self) -> str:

@@ -25,11 +25,10 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, Group
 from django.db import connection, transaction
-from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from jsonschema import Draft202012Validator
 
-from checkpoints import codec, ids, log, redaction, store
+from checkpoints import clock, codec, ids, log, redaction, store
 from checkpoints.fields import Locked
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Event, Memo, Thread
 from checkpoints.portable_schema import FORMAT, SCHEMA, VERSION, VERSIONS
@@ -93,7 +92,7 @@ def _event(one: Event) -> Document:
 def finish(document: Document) -> Document:
     """A document with its header, the blobs that it mentions, and its digest."""
     blobs = {key: base64.b64encode(_blob(key)).decode() for key in sorted(_mentioned(document))}
-    whole = {"format": FORMAT, "version": VERSION, "exported_at": timezone.now().isoformat(), **document, "blobs": blobs}
+    whole = {"format": FORMAT, "version": VERSION, "exported_at": clock.now().isoformat(), **document, "blobs": blobs}
     return {**whole, "digest": digest(whole)}
 
 
@@ -292,7 +291,7 @@ def time_of(text: str) -> dt.datetime:
         found = None
     if found is None or found < EPOCH:
         raise ImportRefused("document_invalid", f"{text[:40]!r} is no time with an offset.")
-    return min(found, timezone.now())
+    return min(found, clock.now())
 
 
 # import
@@ -335,7 +334,7 @@ def load(document: Document, names: Names, *, owner: AbstractBaseUser, team: Gro
     blobs = _blobs(document)
     about, key = document["thread"], ids.parse(Thread.PREFIX, names.names[document["thread"]["id"]])
     last = len(document["events"])
-    thread = Thread.objects.create(pk=key, owner_id=owner.pk, team=team, title=about["title"], last_seq=last, imported_at=timezone.now())
+    thread = Thread.objects.create(pk=key, owner_id=owner.pk, team=team, title=about["title"], last_seq=last, imported_at=clock.now())
     loaded = Loaded(names.run_ids, names.names, thread=thread)
     for content in blobs:
         store.put_blob(content)

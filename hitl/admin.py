@@ -16,7 +16,6 @@ from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
@@ -24,6 +23,7 @@ from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminTextareaWidget
 
+from checkpoints import clock
 from checkpoints.admin import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row, text_column
 from checkpoints.store import CheckpointDamaged
 from hitl import admin_erasure as admin_erasure  # registers
@@ -280,14 +280,14 @@ class ApiTokenAdmin(ConfirmedAdmin):
     def standing(self, token: ApiToken) -> str:
         if token.revoked_at:
             return "revoked"
-        return "expired" if token.expires_at and token.expires_at <= timezone.now() else "valid"
+        return "expired" if token.expires_at and token.expires_at <= clock.now() else "valid"
 
     @admin.action(description="Revoke…", permissions=["operate"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
         if "confirmed" not in request.POST:
             words = "Programs that use them are refused from now on. This cannot be undone."
             return self.confirm(request, queryset, action="revoke", button="Revoke", title="Revoke these tokens?", words=words)
-        count = queryset.order_by().filter(revoked_at__isnull=True).update(revoked_at=timezone.now())
+        count = queryset.order_by().filter(revoked_at__isnull=True).update(revoked_at=clock.now())
         self.message_user(request, f"{count} revoked.", messages.SUCCESS)
         return None
 

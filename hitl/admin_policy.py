@@ -8,10 +8,10 @@ from django import forms
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from checkpoints import clock
 from checkpoints.admin import ReadOnlyAdmin, row, text_column
 from hitl.models import Delegation, Vote
 
@@ -49,7 +49,7 @@ class DelegationForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in t
         values: dict[str, Any] = super().clean() or {}
         if values.get("from_user") is not None and values.get("from_user") == values.get("to_user"):
             self.add_error("to_user", "Somebody else.")
-        if values.get("starts_at") and values.get("ends_at") and values["ends_at"] <= max(values["starts_at"], timezone.now()):
+        if values.get("starts_at") and values.get("ends_at") and values["ends_at"] <= max(values["starts_at"], clock.now()):
             self.add_error("ends_at", "The end lies before the beginning, or has passed already.")
         return values
 

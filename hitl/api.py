@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.http import HttpResponseBase, JsonResponse
-from django.utils import timezone
 from django.utils.cache import get_conditional_response, patch_cache_control
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, PolymorphicProxySerializer, extend_schema, extend_schema_field
@@ -15,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from checkpoints import store
+from checkpoints import clock, store
 from hitl import outside, policy, services, sight, stepping
 from hitl.api_policy import ReviewOut, VotedOut, review_of, voted
 from hitl.api_threads import RunOut
@@ -433,7 +432,7 @@ class Pauses(APIView):
             .in_bulk([pause.pk for pause in page])
         )
         found = [shown[pause.pk] for pause in page if pause.pk in shown]
-        context = {"by": by, "seats": policy.seats_of(by, now=timezone.now())}
+        context = {"by": by, "seats": policy.seats_of(by, now=clock.now())}
         return pages.get_paginated_response(PauseOut(found, many=True, context=context).data)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from checkpoints import clock
 from hitl import presence
 from runs import scopes
 from runs.api import user_of
@@ -38,7 +38,7 @@ class PausePresence(APIView):
 
     @extend_schema(operation_id="get_presence", responses=PresenceOut, summary="Who is at a question")
     def get(self, request: Request, pause_id: UUID) -> Response:
-        return Response({"present": presence.look(pause_id, by=user_of(request), now=timezone.now())})
+        return Response({"present": presence.look(pause_id, by=user_of(request), now=clock.now())})
 
     @extend_schema(
         operation_id="set_presence",
@@ -50,5 +50,5 @@ class PausePresence(APIView):
     def post(self, request: Request, pause_id: UUID) -> Response:
         data = PresenceIn(data=request.data)
         data.is_valid(raise_exception=True)
-        there = presence.note(pause_id, by=user_of(request), writing=data.validated_data["writing"], now=timezone.now())
+        there = presence.note(pause_id, by=user_of(request), writing=data.validated_data["writing"], now=clock.now())
         return Response({"present": there})

@@ -13,13 +13,13 @@ from django.conf import settings
 from django.contrib import auth
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, parse_cookie
-from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, NotFound
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
+from checkpoints import clock
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.prepared import Prepared
 from hitl.models import ApiToken, Decision
@@ -38,7 +38,7 @@ _valid = Prepared(lambda now, digest: ApiToken.objects.valid(now=now).select_rel
 
 def token_of(secret: str, *, method: str) -> ApiToken | None:
     """The valid token with this secret, that came with a request of this method."""
-    now = timezone.now()
+    now = clock.now()
     token = next(iter(_valid.get(now, ApiToken.digest_of(secret))), None)
     if token is not None and method not in SAFE_METHODS and (token.last_used_at is None or token.last_used_at < now - SEEN_EVERY):
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
@@ -51,7 +51,7 @@ class BearerAuthentication(BaseAuthentication):
         if not words or words[0].lower() != b"bearer":
             return None
         token = token_of(words[1].decode("latin-1"), method=str(request.method)) if len(words) == 2 else None
-        if token is None and len(words) == 2 and ApiToken.objects.expired(now=timezone.now(), secret=words[1].decode("latin-1")):
+        if token is None and len(words) == 2 and ApiToken.objects.expired(now=clock.now(), secret=words[1].decode("latin-1")):
             raise AuthenticationFailed(EXPIRED, code="token_expired")
         if token is None:
             raise AuthenticationFailed("This token is unknown, expired or revoked.", code="token_invalid")
@@ -167,7 +167,7 @@ def caller_of(scope: Any) -> Caller | None:
 def unknown(scope: Any) -> NotAuthenticated | AuthenticationFailed:
     """Why `caller_of` knows nobody."""
     secret = _secret_of(scope)
-    if secret is not None and ApiToken.objects.expired(now=timezone.now(), secret=secret):
+    if secret is not None and ApiToken.objects.expired(now=clock.now(), secret=secret):
         return AuthenticationFailed(EXPIRED, code="token_expired")
     return NotAuthenticated("Log in, or send Authorization: Bearer with a token.")
 

@@ -12,9 +12,8 @@ import uuid
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.utils import timezone
 
-from checkpoints import log
+from checkpoints import clock, log
 from checkpoints.models import EventKind
 from hitl import policy, services, sight
 from hitl.policy import Standing
@@ -50,7 +49,7 @@ def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
 
 @transaction.atomic(durable=True)
 def _claim(pause: Pause, *, by: User, over: User | None) -> None:
-    now = timezone.now()
+    now = clock.now()
     until = now + dt.timedelta(seconds=settings.WAYSTATION_CLAIM_SECONDS)
     free = policy.free_for(by, now=now)
     mine = Pause.objects.open().filter(free if over is None else free | policy.free_for(over, now=now), due.in_time(), pk=pause.pk)

@@ -20,9 +20,8 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models.functions import Now
 
-from checkpoints import codec, live, locks, log
+from checkpoints import clock, codec, live, locks, log
 from checkpoints.models import EventKind
 from checkpoints.rounds import Row
 from hitl import closing, policy
@@ -125,7 +124,7 @@ def meet(found: PauseQuerySet) -> str:
     Gives the outcome that they name, "" where no deadline has passed. Of this, a sweep and an answer in time one acts. Call outside a
     transaction; raises what went wrong with the rules, and then nothing is written.
     """
-    late = found.open().filter(deadline_at__lte=Now()).values_list("pk", Now()).first()
+    late = found.open().filter(deadline_at__lte=clock.FromNow()).values_list("pk", clock.FromNow()).first()
     if late is None:
         return ""
     pause = Pause.objects.answerable().get(pk=late[0])

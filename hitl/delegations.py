@@ -7,9 +7,8 @@ import datetime as dt
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
-from django.utils import timezone
 
-from checkpoints import codec
+from checkpoints import clock, codec
 from hitl.models import Delegation
 
 LONGEST = dt.timedelta(days=366)
@@ -39,7 +38,7 @@ def colleagues(user: User) -> QuerySet[User]:
 @transaction.atomic
 def delegate(by: User, *, to_user: User, starts_at: dt.datetime, ends_at: dt.datetime, reason: str = "") -> Delegation:
     """Let a colleague answer for oneself between two times. Raises DelegationRefused."""
-    now = timezone.now()
+    now = clock.now()
     if not colleagues(by).filter(pk=to_user.pk).exists():
         raise DelegationRefused("to_user", "Choose somebody of one of your teams.")
     if ends_at <= max(starts_at, now):
@@ -58,7 +57,7 @@ def delegate(by: User, *, to_user: User, starts_at: dt.datetime, ends_at: dt.dat
 @transaction.atomic
 def end(delegation_id: int, *, by: User) -> bool:
     """End one's own delegation now; False where there is none that lasts. What was answered by it stays."""
-    now = timezone.now()
+    now = clock.now()
     mine = Delegation.objects.filter(pk=delegation_id, from_user=by)
     begun = mine.filter(starts_at__lte=now, ends_at__gt=now).update(ends_at=now)
     return bool(begun or mine.filter(starts_at__gt=now).update(starts_at=now, ends_at=now))

@@ -19,9 +19,8 @@ import uuid
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
-from checkpoints import codec, ids, log
+from checkpoints import clock, codec, ids, log
 from checkpoints.models import EventKind, Thread
 from checkpoints.reducers import MergeFailed
 from checkpoints.rounds import Row
@@ -85,7 +84,7 @@ def _verdicts(run: Run | None) -> set[str]:
 @transaction.atomic(durable=True)
 def _keep(event: ResumeEvent, told: dict[str, object], *, run: Run | None, thread_id: uuid.UUID, by: User, via: Via) -> EarlyAnswer:
     keyed.made(run.shown_id if run else ids.show(Thread.PREFIX, thread_id))
-    now = timezone.now()
+    now = clock.now()
     names = {"node_id": event.node_id, "input_type": event.input_type}
     line = {
         "message": f"An answer of {by.get_username()} came before its question, and is kept for it",
@@ -164,7 +163,7 @@ def _event(early: EarlyAnswer) -> ResumeEvent:
 
 def _take(early: EarlyAnswer, pause: Pause) -> None:
     """Bind an answer to its question, and give it. Of two at once one does."""
-    bound = EarlyAnswer.objects.kept().filter(pk=early.pk).update(status=Status.TAKING, pause=pause, changed_at=timezone.now())
+    bound = EarlyAnswer.objects.kept().filter(pk=early.pk).update(status=Status.TAKING, pause=pause, changed_at=clock.now())
     if bound:
         give(early, pause)
 
@@ -192,7 +191,7 @@ def give(early: EarlyAnswer, pause: Pause) -> None:
 def _note(early: EarlyAnswer, pause: Pause, status: EarlyAnswer.Status, words: str) -> None:
     """Write what became of an answer, once; of one that was not taken its thread is told why."""
     mine = EarlyAnswer.objects.filter(pk=early.pk, status=Status.TAKING)
-    if mine.update(status=status, error=words, changed_at=timezone.now()) and words:
+    if mine.update(status=status, error=words, changed_at=clock.now()) and words:
         names = {"step": pause.step, "input_type": early.input_type, "level": "warning"}
         told = f"An answer of {early.by.get_username()} that came before its question was not taken: {words}"
         log.append(early.thread_id, pause.run_id, [(EventKind.LOG, {"message": told, **names})])
@@ -200,7 +199,7 @@ def _note(early: EarlyAnswer, pause: Pause, status: EarlyAnswer.Status, words: s
 
 @transaction.atomic(durable=True)
 def _let_go(early: EarlyAnswer) -> None:
-    if EarlyAnswer.objects.kept().filter(pk=early.pk).update(status=Status.EXPIRED, changed_at=timezone.now()):
+    if EarlyAnswer.objects.kept().filter(pk=early.pk).update(status=Status.EXPIRED, changed_at=clock.now()):
         names = {"step": early.node_id, "input_type": early.input_type, "level": "warning"}
         words = f"The question that an answer of {early.by.get_username()} was kept for never came"
         log.append(early.thread_id, early.run_id, [(EventKind.LOG, {"message": words, **names})])

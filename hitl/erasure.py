@@ -16,9 +16,8 @@ from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db.models import F, QuerySet
-from django.utils import timezone
 
-from checkpoints import bodies, codec, collecting, guard, ids
+from checkpoints import bodies, clock, codec, collecting, guard, ids
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.keeping import Tally, weight
 from checkpoints.models import Checkpoint, Event, Memo, Thread
@@ -91,7 +90,7 @@ def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list
         thread_id=thread_id,
         erased_by=by[:150],
         reason=reason,
-        erased_at=timezone.now(),
+        erased_at=clock.now(),
         counts={**{kind: found.count() for kind, found in rows.items()}, "decisions": decisions.count()},
         decisions=list(decisions.order_by("pk").values_list("digest", flat=True)),
     )

@@ -7,9 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.utils import timezone
-
-from checkpoints import codec, ids
+from checkpoints import clock, codec, ids
 from hitl.models import Anchor, Decision, Ledger
 from runs.models import Pause, Run, WorkOrder
 
@@ -92,7 +90,7 @@ def _cell(value: Any) -> Any:
 
 def as_json(ledgers: Sequence[str]) -> Iterator[str]:
     """One document; `signed` is what the sha256 of whose canonical JSON is the digest, null where the words were erased."""
-    yield f'{{"exported_at": {json.dumps(timezone.now().isoformat())}, "decisions": ['
+    yield f'{{"exported_at": {json.dumps(clock.now().isoformat())}, "decisions": ['
     comma = ""
     for decision in rows(ledgers):
         signed = None if decision.erasure_id else decision.signed()

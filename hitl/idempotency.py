@@ -23,11 +23,10 @@ from django.db import OperationalError
 from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Concat
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from checkpoints import codec, trouble
+from checkpoints import clock, codec, trouble
 from hitl import keys, replaying
 from hitl.authentication import BearerAuthentication
 from hitl.models import IdempotencyKey
@@ -116,7 +115,7 @@ class Claim:
 
     def write(self, **values: Any) -> None:
         """Write the row, unless the key has one. Waits for a transaction that is just writing it."""
-        row = IdempotencyKey(user=self.person, key=self.key, request_digest=self.digest, token=self.token, made_at=timezone.now(), **values)
+        row = IdempotencyKey(user=self.person, key=self.key, request_digest=self.digest, token=self.token, made_at=clock.now(), **values)
         IdempotencyKey.objects.bulk_create([row], ignore_conflicts=True)
 
 

@@ -11,11 +11,10 @@ from functools import wraps
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from checkpoints import codec
+from checkpoints import clock, codec
 from checkpoints.fields import demand
 from checkpoints.sealing import KeyMissing, SealBroken
 from hitl import idempotency, incoming, problems, signing
@@ -101,11 +100,11 @@ def _verified(request: HttpRequest, name: str, message_id: str) -> InboundSource
         timestamp=request.headers.get(signing.TIMESTAMP, ""),
         signature=request.headers.get(signing.SIGNATURE, ""),
         body=request.body,
-        now=timezone.now(),
+        now=clock.now(),
     )
     assert found is not None  # a secret that was made just now signed nothing
-    if found.last_used_at is None or found.last_used_at < timezone.now() - SEEN_EVERY:
-        InboundSource.objects.filter(pk=found.pk).update(last_used_at=timezone.now())
+    if found.last_used_at is None or found.last_used_at < clock.now() - SEEN_EVERY:
+        InboundSource.objects.filter(pk=found.pk).update(last_used_at=clock.now())
     return found
 
 

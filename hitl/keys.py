@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.utils import timezone
 
+from checkpoints import clock
 from hitl.models import IdempotencyKey
 
 BATCH = 1000
@@ -18,7 +18,7 @@ BATCH = 1000
 def find(person: User, key: str) -> IdempotencyKey | None:
     """The row of a key that is used up."""
     row = IdempotencyKey.objects.filter(user=person, key=key).first()
-    if row is not None and row.made_at < timezone.now() - _age():
+    if row is not None and row.made_at < clock.now() - _age():
         IdempotencyKey.objects.filter(pk=row.pk).delete()
         return None
     return row

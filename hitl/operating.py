@@ -13,7 +13,7 @@ from checkpoints import ids
 from hitl import paging
 from hitl.outbound_models import Delivery, DeliveryStatus
 from hitl.paging import Address, Page
-from runs.models import Pause, Run
+from runs.models import HostClock, Pause, Run
 from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode
 
 SHOWN = 20
@@ -44,6 +44,8 @@ class Standing:
     queues: list[Queue]
     workers: Page[dict[str, Any]]
     """Of each process that holds runs: `lease_owner`, `runs`, `until` (the first lease of them to end)."""
+    clocks: list[HostClock]
+    """Hosts whose clock is off, as their workers found lately."""
     stuck: Page[Run]
     """Due for longer than the sweep's patience, or with a lease that has ended: longest first."""
     incidents: Page[Run]
@@ -63,6 +65,7 @@ def standing(*, now: dt.datetime, here: Address) -> Standing:
         counts=live,
         queues=_queues(now),
         workers=_workers(here),
+        clocks=list(HostClock.objects.now(now=now).order_by("host")[:SHOWN]),
         stuck=_stuck(now, here),
         incidents=paging.in_order(recent.select_related("thread"), NEWEST, here, "incidents", size=SHOWN, anchor="incidents"),
         questions=Pause.objects.open().aggregate(

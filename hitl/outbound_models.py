@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from checkpoints import ids
+from checkpoints.clock import FromNow
 from checkpoints.fields import SealedTextField
 from checkpoints.models import SealedJsonField, Thread
 from runs.models import Pause
@@ -122,7 +123,7 @@ class DeliveryStatus(models.TextChoices):
 
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
-    def due(self, *, now: dt.datetime) -> DeliveryQuerySet:
+    def due(self, *, now: dt.datetime | FromNow) -> DeliveryQuerySet:
         """Those whose time has come, and those whose worker was lost."""
         waiting = Q(status=DeliveryStatus.QUEUED, next_at__lte=now)
         return self.filter(waiting | Q(status=DeliveryStatus.SENDING, lease_until__lte=now))

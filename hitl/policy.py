@@ -22,6 +22,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.formats import date_format
 
+from checkpoints import clock
 from checkpoints.models import Thread
 from hitl import delegations, models, outsiders
 from hitl.models import Delegation, Vote
@@ -111,7 +112,7 @@ class Place:
     """How whoever answers, by an account or from outside, stands to a question at one moment, as far as that is the same for both."""
 
     def __init__(self, pause: Pause, by: Actor) -> None:
-        self.pause, self.by, self.now = pause, by, timezone.now()
+        self.pause, self.by, self.now = pause, by, clock.now()
 
     @cached_property
     def votes(self) -> list[Vote]:
@@ -260,7 +261,7 @@ def answerers(pause: Pause) -> QuerySet[User]:
         who |= Q(pk=thread.owner_id) | (Q(groups=thread.team_id) if thread.team_id else Q())
     seats = User.objects.filter(who, is_active=True).exclude(pk__in=Vote.objects.filter(pause=pause, seat__isnull=False).values("seat"))
     barred = [] if pause.review.get("self_approval", True) else askers(pause)
-    standing_in = Delegation.objects.active(now=timezone.now()).filter(from_user__in=seats.exclude(pk__in=barred).values("pk"))
+    standing_in = Delegation.objects.active(now=clock.now()).filter(from_user__in=seats.exclude(pk__in=barred).values("pk"))
     able = User.objects.filter(Q(pk__in=seats.values("pk")) | Q(pk__in=standing_in.values("to_user")), is_active=True)
     return able.exclude(pk__in=Vote.objects.filter(pause=pause, voter__isnull=False).values("voter")).exclude(pk__in=barred)
 
@@ -281,7 +282,7 @@ def waiting_for(user: Person) -> PauseQuerySet:
 
 def _parts(user: User) -> Iterator[PauseQuerySet]:
     """By index scans each: the questions of one's threads, those whose rules name one, and the same for whom one stands in for."""
-    now = timezone.now()
+    now = clock.now()
     for who in [user, *(one.from_user for one in delegations.to(user, now=now))]:
         yield _able(Pause.objects.open().filter(_open_to_all(), _part_in(who, himself=who == user)), user, who)
         groups = Group.objects.filter(user=who.pk).values("name")
@@ -315,7 +316,7 @@ def asked_of(user: User) -> PauseQuerySet:
     Whom the rules name: from the stage on at which they do. Who stands in for somebody: what was open in that time, while it lasts.
     """
     found = Q(pk__in=Pause.objects.naming(user.get_username(), Group.objects.filter(user=user.pk).values("name")).values("pk"))
-    for one in delegations.to(user, now=timezone.now()):
+    for one in delegations.to(user, now=clock.now()):
         who = one.from_user
         theirs = Pause.objects.naming(who.get_username(), Group.objects.filter(user=who.pk).values("name"))
         in_time = Q(closed_at=None) | Q(closed_at__gte=one.starts_at)

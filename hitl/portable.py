@@ -8,9 +8,8 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.db.models import Prefetch
-from django.utils import timezone
 
-from checkpoints import codec, collecting, graph_portable, ids, portable, store
+from checkpoints import clock, codec, collecting, graph_portable, ids, portable, store
 from checkpoints.fields import demand
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.portable import Document, Loaded
@@ -86,7 +85,7 @@ def load(document: Document, *, owner: User, team: Group | None = None) -> Loade
             graph_portable.load(one, there)
             _keep(one, there, owner, within=None if there is loaded[0] else loaded[0].thread)
         # after all times that came along, which are in no future: so every page tells what came from what was done here
-        Thread.objects.filter(pk__in=[one.thread.pk for one in loaded]).update(imported_at=timezone.now())
+        Thread.objects.filter(pk__in=[one.thread.pk for one in loaded]).update(imported_at=clock.now())
         keyed.made(loaded[0].thread.shown_id)
     return loaded[0]
 
@@ -96,7 +95,7 @@ def _keep(document: Document, loaded: Loaded, owner: User, *, within: Thread | N
     source = {key: document[key] for key in ("thread", "exported_at", "digest")}
     history = {section: loaded.translated(document[section]) for section in HISTORY if section != "memos"}
     history["memos"] = portable.memos(document, loaded)
-    Import.objects.create(thread=loaded.thread, imported_by=owner, at=timezone.now(), source={**source, **history}, within=within)
+    Import.objects.create(thread=loaded.thread, imported_by=owner, at=clock.now(), source={**source, **history}, within=within)
 
 
 def _source(thread: Thread) -> Document:

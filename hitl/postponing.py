@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 from django.utils.formats import date_format
 
-from checkpoints import codec, live, log
+from checkpoints import clock, codec, live, log
 from checkpoints.models import EventKind
 from hitl import paging, policy, sight
 from hitl.deadlines import unchanged
@@ -60,13 +60,13 @@ SOONEST = paging.Order("deadline_at", timeless=True, prefix=Pause.PREFIX)
 
 def inbox(user: User) -> PauseQuerySet:
     """What waits for a person and is not hidden: the one query behind the inbox, its badge and its socket (F9)."""
-    hidden = Snooze.objects.filter(pause=OuterRef("pk"), person=user.pk, until__gt=timezone.now())
+    hidden = Snooze.objects.filter(pause=OuterRef("pk"), person=user.pk, until__gt=clock.now())
     return policy.waiting_for(user).filter(~Exists(hidden))
 
 
 def snoozed(user: User) -> QuerySet[Snooze]:
     """What a person has hidden."""
-    mine = Snooze.objects.filter(person=user, until__gt=timezone.now(), pause__in=policy.waiting_for(user))
+    mine = Snooze.objects.filter(person=user, until__gt=clock.now(), pause__in=policy.waiting_for(user))
     return mine.select_related("pause__run__work_order", "pause__run__thread", "pause__run__parent")
 
 
@@ -79,7 +79,7 @@ def snooze(pause_id: uuid.UUID, *, by: User, until: dt.datetime | None) -> Snooz
     if until is None:
         Snooze.objects.filter(pause=pause, person=by).delete()
         return None
-    now = timezone.now()
+    now = clock.now()
     if not now < until <= now + LONGEST_SNOOZE:
         raise PostponingInvalid("until", "Choose a time from now on, up to a year ahead.")
     if pause.deadline_at is not None and until >= pause.deadline_at:

@@ -13,9 +13,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.urls import Resolver404, ResolverMatch, resolve
-from django.utils import timezone
 from rest_framework.views import APIView
 
+from checkpoints import clock
 from checkpoints.fields import Locked
 from hitl.models import IdempotencyKey
 from hitl.problems import response as problem
@@ -59,7 +59,7 @@ def again(request: HttpRequest, row: IdempotencyKey) -> HttpResponse:
 
 def _answered(row: IdempotencyKey) -> IdempotencyKey:
     """The row, once it holds its answer, or is so old that its request may be dead. Waits, for ANSWERING at the most."""
-    while row.status is None and timezone.now() < row.made_at + ANSWERING:
+    while row.status is None and clock.now() < row.made_at + ANSWERING:
         time.sleep(EVERY)
         row = IdempotencyKey.objects.filter(pk=row.pk).first() or row
     return row

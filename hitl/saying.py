@@ -8,11 +8,11 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from django.utils import timezone
 from rest_framework import exceptions, serializers
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
+from checkpoints import clock
 from hitl import incoming, presence, services, threads
 from hitl.api import DecisionIn, DecisionOut
 from hitl.api_policy import voted
@@ -127,7 +127,7 @@ def _present(given: dict[str, Any], caller: Caller) -> Any:
     data = PresentIn(data=given)
     data.is_valid(raise_exception=True)
     values = data.validated_data
-    return {"present": presence.note(values["pause_id"], by=caller.user, writing=values["writing"], now=timezone.now())}
+    return {"present": presence.note(values["pause_id"], by=caller.user, writing=values["writing"], now=clock.now())}
 
 
 def _input(given: dict[str, Any], caller: Caller, place: Place) -> Any:

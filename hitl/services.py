@@ -14,7 +14,7 @@ from django.db.models import F
 from django.utils import timezone
 from django.utils.formats import date_format
 
-from checkpoints import codec, log
+from checkpoints import clock, codec, log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
@@ -338,7 +338,7 @@ def _record(pause: Pause, answer: voting.Answer, *, by: Actor, seat: Actor) -> D
         if vote is not None and len(votes) < policy.quorum(pause):
             keyed.made(pause.shown_id)
             return vote
-    now = timezone.now()
+    now = clock.now()
     while_ = policy.free_for(by, now=now) & due.in_time()
     return closing.close(pause, answer, by=by, seat=seat, votes=votes, at=now, while_=while_)
 

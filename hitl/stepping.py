@@ -13,9 +13,8 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
-from checkpoints import codec, log
+from checkpoints import clock, codec, log
 from checkpoints.models import Checkpoint, EventKind
 from hitl import ledger, policy, services
 from hitl.models import STEP_AROUND, Decision, Via
@@ -97,7 +96,7 @@ def _recorded(run: Run, *, by: User, via: Via, reason: str) -> Run:
 
 def _question(run: Run, first: Checkpoint, passed: Sequence[FrozenStep], reason: str) -> Pause:
     """What was decided, as a closed question: which reviews, what they were about, and what the run begins with."""
-    now = timezone.now()
+    now = clock.now()
     facts = [*_facts(run, passed), ["Begins at", first.next_step or "the end"], ["Begins with the state", first.digest]]
     content = f"Nobody answered by the rules of {_titles(passed)} for what this run begins with.\n\nReason: {reason}"
     return Pause(

@@ -8,15 +8,14 @@ import time
 
 from celery import shared_task
 from django.conf import settings
-from django.utils import timezone
 
-from checkpoints import locks
+from checkpoints import clock, locks
 from checkpoints.rounds import Row
 from hitl import anchors, deadlines, early, keys, presence
 from hitl.outbound import planning, sending
 from hitl.outbound_models import Delivery
 from runs.engine.stopping import stopping
-from runs.tasks import check_connection
+from runs.rounds import Round, check_connection
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +24,7 @@ SECONDS = 20.0
 _dice = random.SystemRandom()
 
 
-@shared_task(ignore_result=True, expires=30)
+@shared_task(base=Round, ignore_result=True)
 def fire_deadlines() -> None:
     """Let the rules act of all questions that are due, batch after batch.
 
@@ -41,26 +40,26 @@ def fire_deadlines() -> None:
 
 def _fired() -> bool:
     """Whether there was a whole batch to do."""
-    return deadlines.fire_due(now=timezone.now(), share=_dice.random()) == deadlines.BATCH
+    return deadlines.fire_due(now=clock.read(), share=_dice.random()) == deadlines.BATCH
 
 
-@shared_task(ignore_result=True, expires=120)
+@shared_task(base=Round, ignore_result=True)
 def anchor_ledgers() -> None:
     """Every few minutes, so that a day gets its anchors though a server was away at midnight."""
     check_connection()
     with locks.impatient():
-        anchors.drop_due(now=timezone.now())
+        anchors.drop_due(now=clock.read())
 
 
-@shared_task(ignore_result=True, expires=30)
+@shared_task(base=Round, ignore_result=True)
 def take_early_answers() -> None:
     """Give the questions that have opened what was answered before they were there."""
     check_connection()
     with locks.impatient():
-        early.sweep(now=timezone.now())
+        early.sweep(now=clock.read())
 
 
-@shared_task(ignore_result=True, expires=30)
+@shared_task(base=Round, ignore_result=True)
 def announce() -> None:
     """Plan for what was asked and answered since the last round, and have it sent. Planning is quick; sending waits for networks."""
     check_connection()
@@ -68,12 +67,12 @@ def announce() -> None:
         planning.announce()
         for name, drop in (("presence", presence.drop_old), ("keys", keys.drop_old)):
             with Row(logger, name):
-                drop(now=timezone.now())
-    if Delivery.objects.due(now=timezone.now()).exists():
+                drop(now=clock.read())
+    if Delivery.objects.due(now=clock.now()).exists():
         deliver.delay()
 
 
-@shared_task(ignore_result=True, expires=30)
+@shared_task(base=Round, ignore_result=True)
 def deliver() -> None:
     check_connection()
     sending.deliver(seconds=SECONDS)

@@ -9,9 +9,8 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.utils import timezone
 
-from checkpoints import log
+from checkpoints import clock, log
 from checkpoints.models import Checkpoint, Thread, WhenBusy
 from hitl import policy, sight, stepping
 from hitl.models import Decision, Via, Vote
@@ -83,7 +82,7 @@ def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via, auto_resume_pen
         raise answered_before(Pause.objects.filter(run__thread=thread_id)) or NotPaused("This thread asks nothing, so nothing was decided.")
     place = threads.place_of(thread_id)
     waits = turn.input is not None and not turn.by_hand
-    found = threads.offer(place, now=timezone.now()) if waits else None
+    found = threads.offer(place, now=clock.now()) if waits else None
     if waits and QueuedTurn.objects.waiting().filter(thread=thread_id).exists():  # nobody overtakes
         return _stand_in_line(thread, turn, by=by, via=via)
     try:

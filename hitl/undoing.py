@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.utils import timezone
 
+from checkpoints import clock
 from hitl import ledger, receipts
 from hitl.models import UNDO, Decision, Via
 from runs import taking_back
@@ -56,7 +56,7 @@ def _undo(decision: Decision, *, until: dt.datetime, by: User, via: Via) -> Deci
         undoes=decision,
         action=UNDO,
         decided_by=by,
-        decided_at=timezone.now(),
+        decided_at=clock.now(),
         via=via,
         revision=decision.revision,
         content_digest=decision.content_digest,

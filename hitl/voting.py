@@ -14,9 +14,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import IntegrityError
 from django.db.models import F
-from django.utils import timezone
 
-from checkpoints import codec, live, log, redaction
+from checkpoints import clock, codec, live, log, redaction
 from checkpoints.models import EventKind
 from hitl import policy
 from hitl.models import Via, Vote, name_of
@@ -88,7 +87,7 @@ def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote 
     Raises PauseClosed, also where somebody has just claimed it or its deadline passed, and policy.NotNow where the vote is a second one or
     says something else.
     """
-    now, before = timezone.now(), Vote.objects.filter(pause=pause).select_related("voter").order_by("pk")
+    now, before = clock.now(), Vote.objects.filter(pause=pause).select_related("voter").order_by("pk")
     counts = policy.approves(answer.action)
     free = Pause.objects.open().filter(policy.free_for(by, now=now), due.in_time(), pk=pause.pk)
     if not free.change(approvals=F("approvals") + int(counts), claimed_by=None, claimed_until=None):
@@ -127,7 +126,7 @@ def _vote(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> Vote:
         by_name=name_of(by) if isinstance(by, User) else "",
         for_name=name_of(seat) if isinstance(seat, User) and seat != by else "",
         early_at=answer.early_at,
-        voted_at=timezone.now(),
+        voted_at=clock.now(),
         via=answer.via,
         content_digest=pause.content_digest,
     )

@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any, NamedTuple, TypeAlias
 
 from django.contrib.auth.models import User
-from django.utils import timezone
 
+from checkpoints import clock
 from hitl import postponing
 from runs.models import Pause
 
@@ -90,7 +90,7 @@ def still_waiting(user_id: int, pause_ids: Collection[uuid.UUID]) -> set[uuid.UU
 
 def changes_of_late() -> Changes:
     """One query by an index, whoever asks."""
-    return frozenset(Pause.objects.changed(since=timezone.now() - BACK, limit=LOOKED_AT))
+    return frozenset(Pause.objects.changed(since=clock.now() - BACK, limit=LOOKED_AT))
 
 
 class Inbox:

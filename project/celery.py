@@ -33,6 +33,9 @@ app.autodiscover_tasks(related_name="turn_tasks")
 def _look_around(**_: Any) -> None:
     checks.at_start(reach=True)
     runs_checks.at_start()
+    from runs.engine import clocks  # here: Django is not ready when this module is imported
+
+    clocks.note()
 
 
 @worker_shutting_down.connect

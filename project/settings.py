@@ -384,11 +384,11 @@ CELERY_TASK_ROUTES = {
     "hitl.tasks.*": {"queue": "control"},
 }
 CELERY_BEAT_SCHEDULE = {
-    "sweep": {"task": "runs.tasks.sweep", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
-    "deadlines": {"task": "hitl.tasks.fire_deadlines", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
-    "announce": {"task": "hitl.tasks.announce", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
-    "early answers": {"task": "hitl.tasks.take_early_answers", "schedule": WAYSTATION_SWEEP_SECONDS, "options": {"expires": 30}},
-    "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": 300.0, "options": {"expires": 120}},
+    "sweep": {"task": "runs.tasks.sweep", "schedule": WAYSTATION_SWEEP_SECONDS},
+    "deadlines": {"task": "hitl.tasks.fire_deadlines", "schedule": WAYSTATION_SWEEP_SECONDS},
+    "announce": {"task": "hitl.tasks.announce", "schedule": WAYSTATION_SWEEP_SECONDS},
+    "early answers": {"task": "hitl.tasks.take_early_answers", "schedule": WAYSTATION_SWEEP_SECONDS},
+    "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": 300.0},
 }
 
 REST_FRAMEWORK = {

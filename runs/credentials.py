@@ -15,9 +15,8 @@ from django.contrib.auth.models import AbstractBaseUser, Group
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
-from django.utils import timezone
 
-from checkpoints import sealing
+from checkpoints import clock, sealing
 from checkpoints.fields import demand
 from runs import hosts
 from runs.credential_models import NAME
@@ -60,7 +59,7 @@ def put(
     _check(name, value, note or "")
     given = {"note": note, "hosts": None if sent_to is None else check_hosts(sent_to)}
     settled: dict[str, Any] = {field: new for field, new in given.items() if new is not None}
-    changes: dict[str, Any] = {"value": value, "rotated_at": timezone.now(), **settled}
+    changes: dict[str, Any] = {"value": value, "rotated_at": clock.now(), **settled}
     try:
         with transaction.atomic():
             found = Credential.objects.filter(name=name, team=team).first()
@@ -144,6 +143,6 @@ def _opened(row: Credential) -> str:
 
 
 def _note_use(row: Credential) -> None:
-    now = timezone.now()
+    now = clock.now()
     if row.used_at is None or row.used_at < now - USED:
         Credential.objects.filter(pk=row.pk).update(used_at=now)

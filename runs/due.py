@@ -9,8 +9,8 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import Q
-from django.db.models.functions import Now
 
+from checkpoints import clock
 from runs.models import Pause
 from runs.policies import calendars
 from runs.workflows import timetable
@@ -56,7 +56,7 @@ def longer(pause: Pause, now: dt.datetime) -> dt.datetime:
 
 def in_time() -> Q:
     """Of questions whose deadline has not passed, by the database's clock: part of every statement that takes what people do about one."""
-    return Q(deadline_at=None) | Q(deadline_at__gt=Now())
+    return Q(deadline_at=None) | Q(deadline_at__gt=clock.FromNow())
 
 
 def reminders(pause: Pause) -> list[dt.datetime]:

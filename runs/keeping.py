@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
-from django.utils import timezone
 
-from checkpoints import collecting, housekeeping
+from checkpoints import clock, collecting, housekeeping
 from checkpoints.keeping import Aging, Policy, Rules, Tally
 from checkpoints.models import Thread
 from checkpoints.sealing import KeyMissing
@@ -90,7 +89,7 @@ def _under_way(thread_id: uuid.UUID) -> bool:
 
 
 def _drop_texts(rows: QuerySet[Artifact]) -> None:
-    rows.update(digest="", dropped_at=timezone.now())
+    rows.update(digest="", dropped_at=clock.now())
 
 
 ARTIFACTS = Aging(kind="artifacts", source=_artifacts, of=_artifacts_of, droppable=_old_artifacts, drop=_drop_texts)

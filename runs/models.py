@@ -1,5 +1,5 @@
 """The machine's rows: recipes (`recipe_models`), what somebody asked for, the attempts at it, and the questions they opened; messages
-that wait (`queued_models`).
+that wait (`queued_models`), and hosts whose clock is off (`clock_models`).
 
 The engine opens pauses, so Pause lives here; people's answers live in `hitl.models`.
 """
@@ -15,13 +15,13 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import F, Q
-from django.utils import timezone
 
-from checkpoints import ids, sealing, unseen
+from checkpoints import clock, ids, sealing, unseen
 from checkpoints.fields import SealedTextField
 from checkpoints.models import Checkpoint, JsonTextField, SealedJsonField, Thread
 from runs import states
 from runs.artifact_models import Artifact as Artifact
+from runs.clock_models import HostClock as HostClock
 from runs.credential_models import Credential as Credential
 from runs.queued_models import QueuedTurn as QueuedTurn
 from runs.recipe_models import OWN_REDUCERS as OWN_REDUCERS
@@ -342,7 +342,7 @@ class PauseQuerySet(models.QuerySet["Pause"]):
 
     def change(self, **fields: Any) -> int:
         """Write what may change whom a question waits for, and when that was: every writer but that of a new row does it by this."""
-        return self.update(**fields, changed_at=timezone.now())
+        return self.update(**fields, changed_at=clock.now())
 
     def changed(self, *, since: dt.datetime, limit: int) -> models.QuerySet[Pause, tuple[uuid.UUID, dt.datetime]]:
         """The questions that came, changed or went since then, the last ones first, with the time."""
@@ -418,7 +418,7 @@ class Pause(ids.Shown, models.Model):
     labels = JsonTextField(default=dict)
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
-    changed_at = models.DateTimeField(default=timezone.now, help_text="When it came, went, or became another person's to answer.")
+    changed_at = models.DateTimeField(default=clock.now, help_text="When it came, went, or became another person's to answer.")
     told = models.PositiveSmallIntegerField(choices=Told, default=Told.NOTHING, help_text="What was planned to be told of it.")
 
     objects = PauseQuerySet.as_manager()
@@ -467,7 +467,7 @@ class Pause(ids.Shown, models.Model):
     @property
     def overdue(self) -> bool:
         """Whether its deadline has passed, and the sweep is yet to come."""
-        return self.deadline_at is not None and self.deadline_at <= timezone.now()
+        return self.deadline_at is not None and self.deadline_at <= clock.now()
 
     @property
     def timing(self) -> dict[str, Any]:

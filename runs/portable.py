@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from django.utils import timezone
-
-from checkpoints import ids
+from checkpoints import clock, ids
 from checkpoints.models import Thread
 from checkpoints.portable import Document, Loaded, time_of
 from runs import definitions
@@ -146,9 +144,9 @@ def _made(row: Document, definition: Definition, loaded: Loaded, *, earlier: dic
         reason=row["reason"],
         error="" if status == COMPLETED else error,
         failure_code=code,
-        due_at=timezone.now(),
+        due_at=clock.now(),
         started_at=time_of(row["started_at"]) if row["started_at"] else None,
-        ended_at=time_of(row["ended_at"]) if row["ended_at"] else timezone.now(),
+        ended_at=time_of(row["ended_at"]) if row["ended_at"] else clock.now(),
         imported_at=loaded.thread.imported_at,
         **_child(row, above),
         **stops,

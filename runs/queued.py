@@ -13,9 +13,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import F
-from django.utils import timezone
 
-from checkpoints import ids, log, redaction, reducers, store
+from checkpoints import clock, ids, log, redaction, reducers, store
 from checkpoints.fields import demand
 from checkpoints.models import Thread
 from checkpoints.rounds import Row
@@ -129,7 +128,7 @@ def withdraw(turn: QueuedTurn) -> None:
 
 
 def _close(turn: QueuedTurn, status: QueuedTurn.Status, **fields: Any) -> int:
-    return QueuedTurn.objects.filter(pk=turn.pk, status=QueuedTurn.Status.WAITING).update(status=status, closed_at=timezone.now(), **fields)
+    return QueuedTurn.objects.filter(pk=turn.pk, status=QueuedTurn.Status.WAITING).update(status=status, closed_at=clock.now(), **fields)
 
 
 def place_of(turn: QueuedTurn) -> int:

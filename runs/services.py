@@ -12,9 +12,8 @@ from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 
-from checkpoints import codec, live, log, redaction, reducers, store
+from checkpoints import clock, codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import coders, definitions, files, forks, imported, keyed, repositories, rights, urgency
@@ -407,7 +406,7 @@ def resume(
         lines += [line(f"Re-running step: {to} with feedback", step=to), line(f"Revision feedback: {feedback}", step=to)]
     received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": to})
     resumed = (EventKind.RUN_RESUMED, {"decision": action, "step": to, **({"goes_on_at": at.isoformat()} if at else {})})
-    fields = {"status": PENDING, "due_at": at or timezone.now(), "queue": queue}
+    fields = {"status": PENDING, "due_at": at or clock.FromNow(), "queue": queue}
     facts = [received, created(checkpoint), resumed, *lines]
     if not commit.write(run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint):
         raise PauseClosed(f"{run.shown_id} no longer waits for an answer")

@@ -9,9 +9,8 @@ from __future__ import annotations
 import datetime as dt
 
 from django.db.models import Exists
-from django.utils import timezone
 
-from checkpoints import live, log, store
+from checkpoints import clock, live, log, store
 from checkpoints.models import CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import due
@@ -42,7 +41,7 @@ def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]
 
     `pause` is `answerable`; `told` goes into the log. Raises TooLate: then roll back.
     """
-    run, asked, now = pause.run, pause.checkpoint, timezone.now()
+    run, asked, now = pause.run, pause.checkpoint, clock.now()
     # a claim, a cancellation, a lost worker: each leaves another status or another time
     waiting = Run.objects.filter(Exists(Pause.objects.filter(due.in_time(), pk=pause.pk)), pk=run.pk, epoch=run.epoch, due_at=until)
     if until <= now or not waiting.move({PENDING}, PAUSED, suspend_by=""):

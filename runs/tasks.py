@@ -16,11 +16,10 @@ from typing import Any
 from celery import shared_task
 from celery.exceptions import Reject
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, connection, transaction
-from django.utils import timezone
+from django.db import DatabaseError, InterfaceError, transaction
 from kombu.exceptions import ChannelError
 
-from checkpoints import ids, locks, trouble
+from checkpoints import clock, ids, locks, trouble
 from checkpoints.prepared import Prepared
 from checkpoints.rounds import Row
 from checkpoints.store import StoreUnavailable
@@ -29,6 +28,8 @@ from runs.engine import lease, putting_off, recovery
 from runs.engine.advance import advance
 from runs.engine.stopping import stopping
 from runs.models import QueuedTurn
+from runs.rounds import Round
+from runs.rounds import check_connection as check_connection
 from runs.urgency import Urgency
 from runs.workflows.sequence import DEFAULT_QUEUE
 
@@ -82,7 +83,7 @@ def advance_run(run_id: str) -> None:
     return None
 
 
-@shared_task(ignore_result=True, expires=30)
+@shared_task(base=Round, ignore_result=True)
 def sweep() -> None:
     """Take runs back from lost workers and send lost messages again. Harmless when two run at once."""
     global _broken_until
@@ -93,7 +94,7 @@ def sweep() -> None:
 
 
 def _sweep() -> None:
-    wanted = recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS))
+    wanted = recovery.due_again(now=clock.read(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS))
     room = _room({queue for _, queue in wanted})
     for (run_id, queue), urgency in wanted.items():
         room[queue] -= 1
@@ -103,7 +104,7 @@ def _sweep() -> None:
         send_next_turn(thread_id)
     for chore in (keeping, workspaces):
         with Row(logger, chore.__name__):
-            chore.tend(now=timezone.now())
+            chore.tend(now=clock.read())
 
 
 def _room(queues: Collection[str]) -> dict[str, int]:
@@ -131,14 +132,8 @@ def _waiting_in(channel: Any, queue: str) -> int:
 
 def hand_back(pids: Collection[int]) -> None:
     """Give the runs of these processes, which end now, to other workers. May take seconds with a broker that hangs."""
-    for run_id, queue in recovery.hand_back([lease.owner(pid) for pid in pids], now=timezone.now()):
+    for run_id, queue in recovery.hand_back([lease.owner(pid) for pid in pids]):
         send(run_id, queue)
-
-
-def check_connection() -> None:
-    """A worker keeps its connection from task to task (CELERY_DB_REUSE_MAX); a server that was restarted has forgotten it."""
-    if connection.connection is not None and not connection.in_atomic_block and not connection.is_usable():
-        connection.close()
 
 
 def send(run_id: uuid.UUID, queue: str, urgency: Urgency = Urgency.GOING_ON) -> None:
@@ -195,7 +190,7 @@ def nudge_on_commit(
 
 def _nudge_later(run_id: uuid.UUID, queue: str, at: dt.datetime) -> None:
     """A hint for when a run is due. It dies with the process, and there are so many at most; the sweep finds the run all the same."""
-    seconds = (at - timezone.now()).total_seconds() + LATER_BY
+    seconds = (at - clock.now()).total_seconds() + LATER_BY
     if seconds > LATEST or _later.acquire(blocking=False) is False:
         return
     timer = threading.Timer(max(0.0, seconds), _nudge_now, (run_id, queue))

@@ -10,9 +10,8 @@ from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
-from checkpoints import codec, log, redaction, reducers, store
+from checkpoints import clock, codec, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread, WhenBusy
 from runs import conversation, definitions, keyed, rights, urgency
 from runs.engine.begin import Start, begin, following
@@ -143,7 +142,7 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     definition = _definition(turn, place)
     rights.check_order(definition.template_slug, by)
     _check_stops(definition, turn)
-    start = plan(turn, place, definition, _checkpoint(turn, place, thread_id), now=timezone.now())
+    start = plan(turn, place, definition, _checkpoint(turn, place, thread_id), now=clock.now())
     check_imported(start.parent, definition.steps, start.next_step)
     if turn.manual:
         start = terms(definition, start, steered=turn.steers, wrote=_pinned(start.parent), around=turn.step_around)

@@ -7,10 +7,11 @@ import uuid
 from celery import shared_task
 
 from runs import queued
-from runs.tasks import NEXT_TURN, check_connection, send
+from runs.rounds import check_connection
+from runs.tasks import NEXT_TURN, send
 
 
-@shared_task(name=NEXT_TURN, ignore_result=True, expires=60)
+@shared_task(name=NEXT_TURN, ignore_result=True)
 def begin_next(thread_id: str) -> None:
     check_connection()
     run = queued.begin_next(uuid.UUID(thread_id))

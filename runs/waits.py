@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from django.utils import timezone
-
-from checkpoints import codec, live, log, store
+from checkpoints import clock, codec, live, log, store
 from checkpoints.models import CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from runs import definitions, due, panels
@@ -72,7 +70,7 @@ def open_wait(thread: Thread, asked: Question) -> Pause:
 
     Raises IntegrityError (run_one_live_per_thread) where another run of the thread is alive.
     """
-    now, head = timezone.now(), thread.head
+    now, head = clock.now(), thread.head
     run = Run.objects.create(
         thread=thread, definition=definition(), status=RunStatus.PAUSED, due_at=now, started_at=now, input={"node_id": asked.node_id}
     )

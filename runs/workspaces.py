@@ -18,9 +18,8 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db.models import Max
-from django.utils import timezone
 
-from checkpoints import ids
+from checkpoints import clock, ids
 from checkpoints.rounds import Row
 from runs.models import Run, WorkOrder
 from runs.steps.folder_lock import Busy, FolderLock
@@ -82,12 +81,12 @@ def make_room() -> None:
 
     Raises StepFailed (`disk_quota`) where that is not enough.
     """
-    tend(now=timezone.now())
+    tend(now=clock.now())
     limit = settings.WAYSTATION_WORKSPACES_BYTES
     if not limit:
         return
     if (used := _used()) > limit:
-        used = _free_until(limit, now=timezone.now())
+        used = _free_until(limit, now=clock.now())
     if used > limit:
         raise StepFailed(
             f"The workspaces on this machine use {used:,} bytes and may use {limit:,}; those of live orders stay. Retry later.",

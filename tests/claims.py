@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 
+from django.conf import settings
 from django.db.models import F
 
 from runs.engine import lease
@@ -15,4 +16,5 @@ from runs.states import PENDING, RUNNING
 def claim(run_id: uuid.UUID, *, now: dt.datetime) -> bool:
     """What the engine's claim does to the run's row."""
     due = Run.objects.filter(pk=run_id, due_at__lte=now)
-    return bool(due.move({PENDING}, RUNNING, epoch=F("epoch") + 1, lease_owner=lease.owner(), lease_until=lease.until(now)))
+    until = now + dt.timedelta(seconds=settings.WAYSTATION_LEASE_SECONDS)
+    return bool(due.move({PENDING}, RUNNING, epoch=F("epoch") + 1, lease_owner=lease.owner(), lease_until=until))

@@ -16,7 +16,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from checkpoints import codec
+from checkpoints import clock, codec
 from checkpoints.backends.base import (
     MISSHAPEN,
     PAGE,
@@ -162,7 +162,7 @@ class DocumentStore(CheckpointStore, BodyStore):
             entry=entry,
             digest=codec.state_digest(now),
             size=len(body),
-            created_at=dt.datetime.now(dt.UTC),
+            created_at=dt.datetime.now(dt.UTC) + clock.offset(),
         )
         notes = {kept.id: Note(kept=kept, depth=depth).text()}
         needs = () if parent is None else (parent,)

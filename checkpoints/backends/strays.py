@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 from itertools import islice
 
 from django.db.models import QuerySet
 
-from checkpoints import backends, bodies, codec
+from checkpoints import backends, bodies, clock, codec
 from checkpoints.backends.base import BodyStore
 from checkpoints.models import Checkpoint
 
@@ -25,7 +24,7 @@ def drop(*, older_than: float, dry_run: bool = False) -> int:
     number = 0
     for store in backends.readable():
         if isinstance(store, BodyStore):
-            for thread_id, key in list(_strays(store, before=int((time.time() - older_than) * 1000))):
+            for thread_id, key in list(_strays(store, before=int((clock.now().timestamp() - older_than) * 1000))):
                 number += 1
                 if not dry_run:
                     store.drop_bodies(thread_id, [key])

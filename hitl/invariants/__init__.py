@@ -100,6 +100,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     ),
     Invariant("not_picked_up", "P3", "A run that is due is soon picked up by a worker.", work.not_picked_up),
     Invariant("not_taken_back", "P3", "A run whose worker was lost is soon taken back.", work.not_taken_back),
+    Invariant("lease_too_long", "P3", "No lease ends later than one that is taken now.", work.lease_too_long),
     Invariant("latest_run_is_another", "P3", "A work order's latest run is its own and its newest.", work.latest_run_is_another),
     Invariant(
         "ran_changed_code_unsaid",

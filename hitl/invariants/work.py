@@ -6,9 +6,11 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
+from checkpoints import clock
 from checkpoints.keeping import steps_done
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
 from hitl.invariants.base import Broken
@@ -30,6 +32,12 @@ def not_picked_up(before: dt.datetime) -> Broken:
 
 def not_taken_back(before: dt.datetime) -> Broken:
     return Run.objects.lost(now=before).only("pk")
+
+
+def lease_too_long(before: dt.datetime) -> Broken:
+    """A lease that ends later than one taken or renewed now: its worker could be lost for long before anybody finds out."""
+    latest = clock.FromNow(2 * settings.WAYSTATION_LEASE_SECONDS)
+    return Run.objects.filter(status=RUNNING, lease_until__gt=latest).only("pk")
 
 
 def latest_run_is_another(before: dt.datetime) -> Broken:

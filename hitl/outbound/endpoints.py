@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from django.contrib.auth.models import Group, User
 from django.db import transaction
-from django.utils import timezone
 
+from checkpoints import clock
 from checkpoints.models import Thread
 from hitl.outbound import addresses, chat, recipients, signatures
 from hitl.outbound_models import Channel, Delivery, Endpoint, Occasion
@@ -156,7 +156,7 @@ def _set_secret(endpoint: Endpoint, given: str) -> str:
     locked = Endpoint.objects.filter(pk=endpoint.pk)
     locked.update(why_disabled=endpoint.why_disabled)  # two that rotate at once come one after the other
     kept = locked.get().secrets
-    until = (timezone.now() + ROTATION).isoformat()
+    until = (clock.now() + ROTATION).isoformat()
     older = [{**one, "until": one["until"] or until} for one in kept if one["secret"] != secret][:2]
     changed = locked.get()
     changed.secrets = [{"secret": secret, "until": None}, *older]
@@ -183,7 +183,7 @@ def mail_is_on(user: User) -> bool:
 def send_test(by: User, endpoint: Endpoint | None) -> Delivery | None:
     """Queue a test message to an endpoint, or to the person's own mail; None where one was sent in the last ten seconds."""
     place = f"end:{endpoint.pk.hex}" if endpoint is not None else f"user:{by.pk}"
-    now = timezone.now()
+    now = clock.now()
     if Delivery.objects.filter(occasion=Occasion.TEST, place=place, made_at__gt=now - TESTS_APART).exists():
         return None
     channel = endpoint.channel if endpoint is not None else Channel.EMAIL

@@ -22,6 +22,7 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.formats import date_format
 
+from checkpoints import clock
 from checkpoints.fields import demand
 from hitl import outside
 from hitl.models import Decision
@@ -45,7 +46,7 @@ def url_of(delivery: Delivery) -> str:
     """The address of the message's own link, which is made where it is not there yet. Call outside a transaction of a request."""
     assert delivery.pause is not None
     token = _token(delivery)
-    now = timezone.now()
+    now = clock.now()
     Link.objects.get_or_create(
         digest=_digest(token),
         defaults={
@@ -103,7 +104,7 @@ def find(token: str) -> Link | None:
 
 
 def use(link: Link) -> None:
-    Link.objects.filter(pk=link.pk, used_at=None).update(used_at=timezone.now())
+    Link.objects.filter(pk=link.pk, used_at=None).update(used_at=clock.now())
 
 
 @dataclass(frozen=True)

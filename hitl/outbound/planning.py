@@ -9,9 +9,8 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.utils import timezone
 
-from checkpoints import ids
+from checkpoints import clock, ids
 from checkpoints.fields import demand
 from checkpoints.rounds import Row
 from hitl import outside, outsiders, policy
@@ -179,7 +178,7 @@ def _places(occasion: str, people: Sequence[User], *, others: EndpointQuerySet) 
 
 
 def _row(pause: Pause, occasion: str, mark: str, words: str, **place: Any) -> Delivery:
-    now = timezone.now()
+    now = clock.now()
     return Delivery(pause=pause, occasion=occasion, mark=mark, words=words, next_at=now, made_at=now, **place)
 
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.utils import timezone
 
+from checkpoints import clock
 from hitl.outbound_models import Delivery
 
 RIGHT = "hitl.mail_outside"
@@ -56,7 +56,7 @@ def may_write_to(by: User, address: str) -> bool:
 
 
 def _check_quota(by: User, wanted: int) -> None:
-    now = timezone.now()
+    now = clock.now()
     mine = Delivery.objects.filter(pause__run__thread__owner=by, mark=CHOSEN)
     for name, most, span in (
         ("an hour", settings.WAYSTATION_MESSAGES_PER_HOUR, dt.timedelta(hours=1)),

@@ -14,9 +14,8 @@ import uuid
 
 from django.conf import settings
 from django.db.models import F
-from django.utils import timezone
 
-from checkpoints import ids, sealing
+from checkpoints import clock, ids, sealing
 from checkpoints.fields import demand
 from checkpoints.rounds import Row
 from hitl.outbound import addresses, chat, mail, messages, signatures
@@ -63,7 +62,7 @@ def deliver(*, seconds: float, batch: int = BATCH) -> int:
     """
     ends, tried, tired = time.monotonic() + seconds, 0, set[str]()
     while time.monotonic() < ends:
-        due = Delivery.objects.due(now=timezone.now()).exclude(place__in=tired).order_by("next_at", "id")
+        due = Delivery.objects.due(now=clock.now()).exclude(place__in=tired).order_by("next_at", "id")
         keys = list(due.values_list("pk", "place")[:batch])
         for key, place in keys:
             if place in tired or time.monotonic() > ends:
@@ -99,14 +98,13 @@ def send_now(delivery: Delivery) -> None:
 def again(delivery: Delivery) -> bool:
     """Queue a message anew that was given up; False where it was not. Its id stays, so a receiver that has it after all knows."""
     dead = Delivery.objects.filter(pk=delivery.pk, status=DEAD)
-    return bool(dead.update(status=QUEUED, attempts=0, next_at=timezone.now(), error=""))
+    return bool(dead.update(status=QUEUED, attempts=0, next_at=clock.now(), error=""))
 
 
 def _claim(key: uuid.UUID) -> Delivery | None:
     """Take a message; of two workers one gets None."""
-    now = timezone.now()
-    fields = {"status": SENDING, "claim": uuid.uuid4(), "lease_until": now + LEASE}
-    if not Delivery.objects.due(now=now).filter(pk=key).update(**fields, attempts=F("attempts") + 1):
+    fields = {"status": SENDING, "claim": uuid.uuid4(), "lease_until": clock.FromNow(LEASE.total_seconds())}
+    if not Delivery.objects.due(now=clock.FromNow()).filter(pk=key).update(**fields, attempts=F("attempts") + 1):
         return None
     return Delivery.objects.shown().select_related("pause__run__definition", "pause__run__parent").get(pk=key)
 
@@ -129,7 +127,7 @@ def _attempt(delivery: Delivery) -> bool:
             _put_off(one, error)
         return False
     for one in together:
-        _record(one, SENT, sent_at=timezone.now(), error="")
+        _record(one, SENT, sent_at=clock.now(), error="")
     return True
 
 
@@ -140,7 +138,7 @@ def _ready(delivery: Delivery) -> bool:
         return False
     overtaken = _overtaken(delivery)
     if overtaken == "":
-        _record(delivery, QUEUED, next_at=timezone.now() + SOON, attempts=delivery.attempts - 1)
+        _record(delivery, QUEUED, next_at=clock.now() + SOON, attempts=delivery.attempts - 1)
     elif overtaken is not None:
         _record(delivery, CANCELLED, error=overtaken)
     return overtaken is None
@@ -150,7 +148,7 @@ def _joining(delivery: Delivery) -> list[Delivery]:
     """The other mails that wait for the same person, claimed, where they are so many that one mail lists them all (F30)."""
     if delivery.channel != Channel.EMAIL or delivery.occasion not in ASKING or delivery.recipient is None:
         return []
-    others = Delivery.objects.due(now=timezone.now()).filter(place=delivery.place, channel=Channel.EMAIL, occasion__in=ASKING)
+    others = Delivery.objects.due(now=clock.now()).filter(place=delivery.place, channel=Channel.EMAIL, occasion__in=ASKING)
     keys = list(others.order_by("id").values_list("pk", flat=True)[:TOGETHER])
     if len(keys) < DIGEST - 1:
         return []
@@ -214,7 +212,7 @@ def _digest(together: list[Delivery]) -> dict[Delivery, messages.Message]:
 def _post(delivery: Delivery) -> None:
     endpoint = delivery.endpoint
     assert endpoint is not None
-    now = timezone.now()
+    now = clock.now()
     demand(endpoint.secrets)
     body = json.dumps(messages.payload_of(delivery), ensure_ascii=False, sort_keys=True).encode()
     signed = signatures.headers(delivery.shown_id, int(now.timestamp()), body, active_secrets(endpoint, now=now))
@@ -234,7 +232,7 @@ def _put_off(delivery: Delivery, error: Exception) -> None:
         return
     jitter = 0.5 + random.random() / 2  # noqa: S311  # spreads tries, hides nothing
     seconds = max(retry_delay(delivery.attempts, base=FIRST, cap=LONGEST, jitter=jitter), getattr(error, "seconds", 0))
-    _record(delivery, QUEUED, error=str(error), next_at=timezone.now() + dt.timedelta(seconds=seconds))
+    _record(delivery, QUEUED, error=str(error), next_at=clock.now() + dt.timedelta(seconds=seconds))
 
 
 def _record(delivery: Delivery, status: DeliveryStatus, **fields: object) -> None:

@@ -8,15 +8,14 @@ from typing import Any
 from django import template
 from django.contrib.auth.models import User
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from checkpoints import forensics, ids, unseen
+from checkpoints import clock, forensics, ids, unseen
 from checkpoints.lineage import Branch
 from checkpoints.log import IMPORTED_AT
 from checkpoints.models import CheckpointStatus, Event
 from hitl import markdown as md
-from hitl.views import clock
+from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of
 from runs import phases
 from runs.models import Pause, Run, WorkOrder
@@ -37,7 +36,7 @@ def ago(at: dt.datetime | None) -> str:
     """`5 minutes ago`; static/js keeps it up to date by the same rule."""
     if at is None:
         return ""
-    seconds = max(0, int((timezone.now() - at).total_seconds()))
+    seconds = max(0, int((clock.now() - at).total_seconds()))
     for unit, length in UNITS:
         if seconds >= length:
             count = seconds // length
@@ -48,7 +47,7 @@ def ago(at: dt.datetime | None) -> str:
 @register.filter
 def ahead(at: dt.datetime) -> str:
     """`in 5 minutes`, or `5 minutes ago`; static/js keeps it up to date by the same rule."""
-    seconds = int((at - timezone.now()).total_seconds())
+    seconds = int((at - clock.now()).total_seconds())
     if seconds < 0:
         return ago(at)
     for unit, length in UNITS:
@@ -61,7 +60,7 @@ def ahead(at: dt.datetime) -> str:
 @register.inclusion_tag("hitl/_deadline.html", takes_context=True)
 def deadline(context: dict[str, Any], pause: Pause) -> dict[str, Any]:
     """What the rules of an open question do when nobody answers, and what its reader can do about it."""
-    return {**clock.shown_to(context["request"].user, pause, now=timezone.now()), "csrf_token": context.get("csrf_token")}
+    return {**shown_to(context["request"].user, pause, now=clock.now()), "csrf_token": context.get("csrf_token")}
 
 
 @register.filter
@@ -86,7 +85,7 @@ def edits_url(pause_id: str) -> str:
 @register.filter
 def claimed_by(pause: Pause) -> User | None:
     """Who is on an open question, while the claim lasts."""
-    live = pause.claimed_until is not None and pause.claimed_until > timezone.now()
+    live = pause.claimed_until is not None and pause.claimed_until > clock.now()
     return pause.claimed_by if live else None
 
 

@@ -14,6 +14,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
+from checkpoints import clock
 from hitl import delegations, paging
 from hitl.delegations import DelegationRefused
 from hitl.models import Delegation
@@ -52,7 +53,7 @@ def delegation_list(request: HttpRequest) -> HttpResponse:
     form = DelegationForm(request.POST or None, user=user)
     if request.method == "POST" and form.is_valid() and _delegate(form, user):
         return redirect("hitl:delegations")
-    now = timezone.now()
+    now = clock.now()
     lasting = Delegation.objects.filter(ends_at__gt=now).select_related("from_user", "to_user")
     here = Address(request.path, request.GET.dict()).only("given", "taken")
     context = {

@@ -7,10 +7,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from checkpoints import sealing, store
+from checkpoints import clock, sealing, store
 from hitl import outside, policy, services, sight
 from hitl.calls_form import form_of
 from hitl.forms import DecisionForm
@@ -43,7 +42,7 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
     if found is None:
         return _ended(request, UNKNOWN)
     visitor = request.user if isinstance(request.user, User) and request.user.is_authenticated else None
-    ended = links.standing(found, visitor=visitor, now=timezone.now())
+    ended = links.standing(found, visitor=visitor, now=clock.now())
     outsider = links.outsider_of(found)
     if ended is None and outsider is not None and not outside.may_answer(found.pause, outsider.address):
         ended = NOT_YOURS_ANY_MORE

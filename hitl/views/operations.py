@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required, permission_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from hitl import invariants, operating, paging
@@ -27,7 +26,7 @@ OLDEST = paging.Order(prefix=Run.PREFIX)
 @require_safe
 def operations(request: HttpRequest) -> HttpResponse:
     """`?invariants` also asks the database whether each invariant holds, which reads whole tables."""
-    now = timezone.now()
+    now = clock.now()
     results = list(invariants.check(now=now)) if "invariants" in request.GET else None
     broken = [result for result in results or () if result.count]
     here = Address(request.path, request.GET.dict()).only("held", "stuck", "incidents", "workers")

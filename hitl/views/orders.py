@@ -13,7 +13,6 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints import ids, store
@@ -165,7 +164,7 @@ def _parts_of(order: WorkOrder, here: Address, *, by: User, wanted: str, **answe
         "steps": progress(order),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
-        "undo": None if pauses else undoing.waiting([run, *below], now=timezone.now()),
+        "undo": None if pauses else undoing.waiting([run, *below], now=clock.now()),
         "seq": order.thread.last_seq,
         "terminal": order.status in TERMINAL,
         "may_cancel": not guest and (order.status in {"pending", "running"} or order.gathering),

@@ -9,10 +9,9 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from checkpoints import store, unseen
+from checkpoints import clock, store, unseen
 from checkpoints.models import Blob
 from hitl import claims, policy, postponing, revisions, services, sight, voting, word_diff
 from hitl.calls_form import CallsForm, form_of
@@ -150,7 +149,7 @@ def pause_snooze(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     if not form.is_valid():
         return _again(request, pause, 422, problem=f"Nothing was hidden. {' '.join(form.texts)}")
     try:
-        postponing.snooze(pause_id, by=person(request), until=form.until(timezone.now()))
+        postponing.snooze(pause_id, by=person(request), until=form.until(clock.now()))
     except REFUSALS as error:
         return _again(request, pause, REFUSED[type(error)], problem=str(error))
     return redirect("hitl:inbox")

@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from checkpoints import ids, reducers, store
+from checkpoints import clock, ids, reducers, store
 from checkpoints.models import Checkpoint, Thread, WhenBusy
 from checkpoints.moment import one_moment
 from hitl import paging, policy, services, sight, undoing
@@ -192,7 +192,7 @@ def page_of(
         "artifacts": None if guest else artifacts.of(thread.pk, below, here),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
-        "undo": None if pauses else undoing.waiting([run, *below], now=timezone.now()),
+        "undo": None if pauses else undoing.waiting([run, *below], now=clock.now()),
         "runs": paging.in_order(
             Run.objects.filter(thread=thread).select_related("definition"), NEWEST_RUNS, here, "runs", size=RUNS, anchor="runs-title"
         ),
@@ -242,7 +242,7 @@ def _offer(state: dict[str, Any], run: Run | None) -> dict[str, Any] | None:
         failed_at = parse_datetime(str(told.get("failed_at", "")))
     except ValueError:  # a state may hold anything
         failed_at = None
-    if failed_at is None or timezone.is_naive(failed_at) or failed_at < timezone.now() - turns.OFFERED_FOR:
+    if failed_at is None or timezone.is_naive(failed_at) or failed_at < clock.now() - turns.OFFERED_FOR:
         return None
     return {"checkpoint": str(told.get("checkpoint_id", "")), "failed_at": failed_at, "now": run.status not in LIVE}
 

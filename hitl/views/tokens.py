@@ -11,7 +11,6 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -49,7 +48,7 @@ class TokenForm(forms.Form):
 @login_required
 def token_list(request: HttpRequest) -> HttpResponse:
     """POST makes one, and shows its secret in the answer to just this request: it is kept nowhere."""
-    user, now = person(request), timezone.now()
+    user, now = person(request), clock.now()
     form = TokenForm(request.POST or None)
     secret, status = "", 200
     if request.method == "POST":
@@ -71,6 +70,6 @@ def revoke(request: HttpRequest, token_id: uuid.UUID) -> HttpResponse:
     found = ApiToken.objects.filter(pk=token_id, user=person(request))
     if not found.exists():
         raise Http404("You have no such token.")
-    if found.filter(revoked_at__isnull=True).update(revoked_at=timezone.now()):
+    if found.filter(revoked_at__isnull=True).update(revoked_at=clock.now()):
         messages.info(request, "The token is revoked. Programs that use it are refused from now on.")
     return redirect("hitl:tokens")

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
-from checkpoints import codec, store
+from checkpoints import clock, codec, store
 from runs.models import Artifact, Run
 
 
@@ -22,7 +21,7 @@ def keep(run: Run, name: str, text: str, *, step: str, loop: int, require: Calla
             "size": len(content),
             "cut": len(kept) < len(content),
             "thread_id": run.thread_id,
-            "created_at": timezone.now(),
+            "created_at": clock.now(),
             "dropped_at": None,
         }
         Artifact.objects.update_or_create(run_id=run.pk, step=step, loop_num=loop, name=name[:100], defaults=values)

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.utils import timezone
-
-from checkpoints import live, log, store
+from checkpoints import clock, live, log, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import Entry
 from runs import due, imported
@@ -66,7 +64,8 @@ def begin(thread: Thread, definition: Definition, order: WorkOrder | None, start
     """
     start = _trusted(definition, start)
     queue = sequence.queue_of(definition.steps, start.next_step)
-    run = Run.objects.create(thread=thread, definition=definition, work_order=order, due_at=timezone.now(), queue=queue, **fields)
+    run = Run.objects.create(thread=thread, definition=definition, work_order=order, due_at=clock.FromNow(), queue=queue, **fields)
+    run.due_at = clock.now()  # about what was written
     checkpoint = store.save(thread.pk, run.pk, start.state, entry_of(definition, start), parent=start.parent, before=start.before)
     log.append(thread.pk, run.pk, [created(checkpoint)])
     return run
@@ -138,7 +137,7 @@ def ask_again(pause: Pause, head: Checkpoint, state: dict[str, Any], **fields: A
 
     Nothing that came before it is done again. Call inside a transaction.
     """
-    asked, run, now = pause.checkpoint, pause.run, timezone.now()
+    asked, run, now = pause.checkpoint, pause.run, clock.now()
     same = {name: getattr(run, name) for name in SAME}
     columns = {**same, "retry_of": run, "status": RunStatus.PAUSED, "due_at": now, "started_at": now, "queue": run.queue, **fields}
     new = Run.objects.create(thread=run.thread, definition=run.definition, work_order=run.work_order, **columns)

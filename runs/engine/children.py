@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
-from checkpoints import codec, ids, reducers, store
+from checkpoints import clock, codec, ids, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
 from runs.engine import approvals, entries, record, tracing
 from runs.engine.begin import Start, again, ask_again, entry_of
@@ -72,6 +71,8 @@ def _start(held: Held, step: FrozenStep, outcome: Gather) -> list[tuple[uuid.UUI
     made = [_Made(held, step, run, child, state, checkpoint, outcome) for run, child in zip(runs, outcome.children, strict=True)]
     Thread.objects.bulk_create([one.thread for one in made])
     Run.objects.bulk_create([one.run for one in made])
+    for one in made:
+        one.run.due_at = clock.now()  # about what was written
     Checkpoint.objects.bulk_create([one.checkpoint for one in made])
     Event.objects.bulk_create([one.event for one in made])
     return [(one.run.pk, one.run.queue) for one in made]
@@ -105,7 +106,7 @@ class _Made:
         run.started_by_id = above.started_by_id
         run.interrupt_before = sequence.stops_within(above.interrupt_before, step["name"])
         run.interrupt_after = sequence.stops_within(above.interrupt_after, step["name"])
-        run.due_at, run.queue = timezone.now(), sequence.queue_of(definition.steps, begins.next_step)
+        run.due_at, run.queue = cast(Any, clock.FromNow()), sequence.queue_of(definition.steps, begins.next_step)
         self.run = run
 
 

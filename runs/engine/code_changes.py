@@ -6,16 +6,14 @@ it goes on by itself once the code is back.
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 import uuid
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.utils import timezone
 
-from checkpoints import log
+from checkpoints import clock, log
 from runs.engine.context import Held
 from runs.engine.facts import line
 from runs.models import Run
@@ -26,7 +24,7 @@ from runs.workflows.sequence import FrozenStep
 
 logger = logging.getLogger(__name__)
 
-LOOK_AGAIN = dt.timedelta(seconds=30)
+LOOK_AGAIN = 30.0
 """Until the code of a held run is looked at again."""
 HOLD = "hold"
 CODE = "code_changed"
@@ -70,7 +68,7 @@ def hold(held: Held) -> bool:
 @transaction.atomic(durable=True)
 def _hold(run: Run, step: str, why: str) -> None:
     waits = Run.objects.filter(pk=run.pk, status=PENDING, epoch=run.epoch)
-    if waits.update(due_at=timezone.now() + LOOK_AGAIN, held_because=why) and run.held_because != why:
+    if waits.update(due_at=clock.FromNow(LOOK_AGAIN), held_because=why) and run.held_because != why:
         log.append(run.thread_id, run.pk, [line(why, step, level="warning", code=CODE)])
         logger.warning("%s is held: %s", run.shown_id, why)
 
@@ -102,7 +100,7 @@ def accept(run_id: uuid.UUID, *, by: User) -> Run:
     name = run.thread.head.next_step if run.thread.head else ""
     step = next((step for step in run.frozen.steps if step["name"] == name), None)
     now = compatibility.current(step) if step is not None else None
-    fields = {"code_seen": {**run.code_seen, name: now}, "held_because": "", "due_at": timezone.now()}
+    fields = {"code_seen": {**run.code_seen, name: now}, "held_because": "", "due_at": clock.FromNow()}
     waits = Run.objects.filter(pk=run.pk, status=PENDING, epoch=run.epoch).exclude(held_because="")
     if not now or not waits.update(**fields):
         raise NotHeld("This run is not held for an operator, so there is nothing to accept. Nothing was changed.")

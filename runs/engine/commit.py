@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import connection, transaction
-from django.utils import timezone
 
-from checkpoints import codec, live, log, redaction
+from checkpoints import clock, codec, live, log, redaction
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from runs.engine import statements, together
 from runs.engine.statements import Fence as Fence
@@ -33,7 +32,7 @@ def write(run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, check
         checkpoint: unsaved, from `store.build`; it becomes the thread's head.
     """
     assert "status" not in fields or fields["status"] in MOVES[fence.status], fields["status"]
-    at = timezone.now()
+    at = clock.now()
     facts = [(kind, redaction.redact(data)) for kind, data in facts]
     if checkpoint is not None:
         checkpoint.created_at = at
@@ -56,7 +55,10 @@ def write(run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, check
 @transaction.atomic
 def _one_transaction(write: Write, facts: Facts) -> int | None:
     fence = write.fence
-    more: dict[str, Any] = {**({"suspend_by": ""} if fence.unless_suspended else {}), **({"due_at__lte": fence.due} if fence.due else {})}
+    more: dict[str, Any] = {
+        **({"suspend_by": ""} if fence.unless_suspended else {}),
+        **({"due_at__lte": clock.FromNow()} if fence.due else {}),
+    }
     if not Run.objects.filter(pk=write.run_id, status=fence.status, epoch=fence.epoch, **more).update(**write.fields):
         return None
     first = Thread.objects.next_seq(write.thread_id, len(facts))

@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 from django.db import transaction
 from django.db.models import F, Q, Subquery, Value
 from django.db.models.functions import Coalesce, NullIf
-from django.utils import timezone
 
-from checkpoints import live, log, store
+from checkpoints import clock, live, log, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.store import Entry
@@ -61,7 +60,7 @@ def tell_parent(run: Run, *, failed: bool) -> list[Wake]:
     if run.parent_id is None:
         return []
     waiting = Run.objects.filter(pk=run.parent_id, status=PAUSED, awaited__gt=0)
-    on = {"due_at": timezone.now(), "queue": DEFAULT_QUEUE}
+    on = {"due_at": clock.FromNow(), "queue": DEFAULT_QUEUE}
     if failed and not run.optional:
         moved = waiting.move({PAUSED}, PENDING, awaited=0, **on)
     elif waiting.update(awaited=F("awaited") - 1, suspend_by=_wish(run)):  # the row is ours now: nobody else counts meanwhile
@@ -103,7 +102,7 @@ def cancel(
     kids = close_children(run)
     woken = tell_parent(run, failed=True)
     found = Run.objects.filter(Q(status__in=sources) | Q(awaited__gt=0), pk=run.pk)
-    fields = {"failure_code": code, "ended_at": timezone.now(), "lease_owner": "", "lease_until": None}
+    fields = {"failure_code": code, "ended_at": clock.now(), "lease_owner": "", "lease_until": None}
     if not found.move(LIVE, CANCELLED, awaited=0, **fields):
         return None
     move_children(run, kids)
@@ -132,7 +131,7 @@ def cancel_asking(pause: Pause, *, by: str, first: Facts, code: FailureCode) -> 
         return cancel(pause.run, {PAUSED}, by=by, first=first, code=code)
     words = f"Cancelled {WHOSE[code]} at {_phase(pause.run, pause.checkpoint)} phase"
     facts: Facts = [*first, line(words, by=by), (EventKind.RUN_CANCELLED, {"error": words, "by": by})]
-    return _end_asking(pause, CANCELLED, code, facts, words=words, now=timezone.now())
+    return _end_asking(pause, CANCELLED, code, facts, words=words, now=clock.now())
 
 
 def _end_asking(pause: Pause, end: RunStatus, code: FailureCode, facts: Facts, *, words: str, now: dt.datetime) -> list[Wake] | None:
@@ -151,14 +150,14 @@ def _end_asking(pause: Pause, end: RunStatus, code: FailureCode, facts: Facts, *
 def close_children(run: Run) -> list[Run]:
     """The live runs below a run, parents first, with their questions closed. Call inside a transaction, before any run is moved."""
     kids = _below(run)
-    if kids and Pause.objects.open().filter(run__in=kids).change(status=PauseStatus.CANCELLED, closed_at=timezone.now()):
+    if kids and Pause.objects.open().filter(run__in=kids).change(status=PauseStatus.CANCELLED, closed_at=clock.now()):
         live.inbox_hint_on_commit()
     return kids
 
 
 def move_children(run: Run, kids: Sequence[Run]) -> None:
     """End the rows of those runs, after their parent's. Raises Disturbed where one asked or gathered since `close_children`."""
-    fields = {"failure_code": FailureCode.CANCELLED_WITH_PARENT, "ended_at": timezone.now(), "lease_owner": "", "lease_until": None}
+    fields = {"failure_code": FailureCode.CANCELLED_WITH_PARENT, "ended_at": clock.now(), "lease_owner": "", "lease_until": None}
     for kid in kids:
         Run.objects.filter(pk=kid.pk).move(LIVE, CANCELLED, awaited=0, **fields)
     if kids and (Pause.objects.open().filter(run__in=kids).exists() or _below(run)):

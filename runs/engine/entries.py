@@ -7,9 +7,8 @@ from dataclasses import fields
 from typing import Any
 
 from django.db.models import Max
-from django.utils import timezone
 
-from checkpoints import codec, redaction, reducers, store
+from checkpoints import clock, codec, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
 from runs import due, panels
@@ -170,7 +169,7 @@ def failure(
 
 def opening(held: Held, outcome: Ask) -> dict[str, Any]:
     """The columns of a pause that say when it opens, by which rules, and when those act."""
-    now = timezone.now()
+    now = clock.now()
     rules = {} if outcome.phase == SUSPENDED else review.of(sequence.named(held.steps, held.at))
     return {"review": rules, "opened_at": now, **due.columns(rules, now)}
 

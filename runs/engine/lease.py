@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 import os
 import socket
@@ -13,9 +12,8 @@ from contextlib import contextmanager
 
 from django.conf import settings
 from django.db import Error, connection
-from django.utils import timezone
 
-from checkpoints import locks
+from checkpoints import clock, locks
 from checkpoints.rounds import Row
 from runs.models import Run
 from runs.states import RUNNING
@@ -31,8 +29,9 @@ def owner(pid: int | None = None) -> str:
     return f"{socket.gethostname()}:{pid or os.getpid()}"[:120]
 
 
-def until(now: dt.datetime) -> dt.datetime:
-    return now + dt.timedelta(seconds=settings.WAYSTATION_LEASE_SECONDS)
+def term() -> clock.FromNow:
+    """Until when a lease holds that is taken or renewed now."""
+    return clock.FromNow(settings.WAYSTATION_LEASE_SECONDS)
 
 
 @contextmanager
@@ -80,4 +79,4 @@ def _renew(runs: list[uuid.UUID]) -> None:
 
 
 def _extend(runs: list[uuid.UUID]) -> None:
-    Run.objects.filter(pk__in=runs, status=RUNNING, lease_owner=owner()).update(lease_until=until(timezone.now()))
+    Run.objects.filter(pk__in=runs, status=RUNNING, lease_owner=owner()).update(lease_until=term())

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 import uuid
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
-from checkpoints import log, trouble
+from checkpoints import clock, log, trouble
 from runs.engine import lease
 from runs.engine.facts import line
 from runs.models import Run
@@ -25,9 +23,8 @@ SECONDS = 5.0
 
 def put_off(run_id: uuid.UUID, *, words: str) -> None:
     """Give back a run that this process holds, for some seconds. Its step, where it ran, runs again: its result was not recorded."""
-    due = timezone.now() + dt.timedelta(seconds=SECONDS)
     mine = Run.objects.filter(pk=run_id, lease_owner=lease.owner())
-    if mine.move({RUNNING}, PENDING, due_at=due, lease_owner="", lease_until=None):
+    if mine.move({RUNNING}, PENDING, due_at=clock.FromNow(SECONDS), lease_owner="", lease_until=None):
         logger.warning("put off %s for %s s: %s", Run(pk=run_id).shown_id, SECONDS, words)
 
 
@@ -47,7 +44,6 @@ def cut_off(run_id: uuid.UUID, *, words: str) -> None:
 @transaction.atomic(durable=True)
 def _cut_off(run_id: uuid.UUID) -> None:
     mine = Run.objects.filter(pk=run_id, lease_owner=lease.owner(), lost_attempts__lt=settings.WAYSTATION_LOST_ATTEMPTS - 1)
-    due = timezone.now() + dt.timedelta(seconds=SECONDS)
-    if mine.move({RUNNING}, PENDING, due_at=due, lease_owner="", lease_until=None, lost_attempts=F("lost_attempts") + 1):
+    if mine.move({RUNNING}, PENDING, due_at=clock.FromNow(SECONDS), lease_owner="", lease_until=None, lost_attempts=F("lost_attempts") + 1):
         thread_id = Run.objects.values_list("thread_id", flat=True).get(pk=run_id)
         log.append(thread_id, run_id, [line("The database was away while this step worked; the step runs again.", level="warning")])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
-from checkpoints import codec, live, reducers, store
+from checkpoints import clock, codec, live, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from runs.engine import approvals, commit, damage, ending, entries, lease, tracing
 from runs.engine.context import Held
@@ -30,16 +28,16 @@ def claim(held: Held) -> bool:
 
     `held` was read before: the epoch seen then is the fence, and while a run is pending nobody else writes its head.
     """
-    run, now = held.run, timezone.now()
-    fields: dict[str, Any] = {"status": RUNNING, "epoch": run.epoch + 1, "lease_owner": lease.owner(), "lease_until": lease.until(now)}
+    run = held.run
+    fields: dict[str, Any] = {"status": RUNNING, "epoch": run.epoch + 1, "lease_owner": lease.owner(), "lease_until": lease.term()}
     facts: Facts = starting(held.head) if held.head.next_step else []
     if run.started_at is None:
-        fields["started_at"] = now
+        fields["started_at"] = clock.FromNow()
         facts = [(EventKind.RUN_STARTED, _whose(held)), *facts]
     if run.held_because:
         fields["held_because"] = ""
         facts = [line("What the run was held for is over; it goes on.", held.at), *facts]
-    if not commit.write(run, commit.Fence(epoch=run.epoch, status=PENDING, due=now), fields, facts):
+    if not commit.write(run, commit.Fence(epoch=run.epoch, status=PENDING, due=True), fields, facts):
         return False
     held.epoch = run.epoch + 1
     return True
@@ -63,13 +61,13 @@ class Suspended(Exception):
 
 def go(held: Held, outcome: Go, *, stay: bool) -> None:
     """The step is done and another follows: in this time slice (`stay`), or when a worker takes the run up again. Raises Suspended."""
-    now, to = timezone.now(), outcome.to or ""
+    to = outcome.to or ""
     write_it = not stay or tracing.wanted(held, outcome)
     if stay:
         # the lease is the heartbeat's: it is indexed, so dear to change
         fields: dict[str, Any] = {"attempts": 0, **({"lost_attempts": 0} if write_it else {})}
     else:
-        fields = {"status": PENDING, "due_at": now, **FREE, "queue": sequence.queue_of(held.steps, to)}
+        fields = {"status": PENDING, "due_at": clock.FromNow(), **FREE, "queue": sequence.queue_of(held.steps, to)}
     checkpoint, state = entries.after_step(
         held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step=to, write=write_it
     )
@@ -137,15 +135,14 @@ def ended(held: Held) -> None:
 def _complete(held: Held, checkpoint: Checkpoint, *, first: Facts, **more: int) -> None:
     end = (EventKind.RUN_COMPLETED, {"status": "success"})
     facts: Facts = [*first, line("Workflow completed", checkpoint.node_id), end, created(checkpoint)]
-    _end(held, {"status": COMPLETED, "ended_at": timezone.now(), **FREE, **more}, facts, checkpoint, words="")
+    _end(held, {"status": COMPLETED, "ended_at": clock.now(), **FREE, **more}, facts, checkpoint, words="")
 
 
 def again(held: Held, error: Exception, *, seconds: float) -> None:
     """The step failed and is tried again after so many seconds, by whoever is free then."""
     tries = held.run.attempts + 1
     words = f"{_words(held, error)} Tried {tries} time{'s' if tries > 1 else ''}; again in {seconds:.0f} s."
-    due = timezone.now() + dt.timedelta(seconds=seconds)
-    fields = {"status": PENDING, "due_at": due, **FREE, "attempts": tries}
+    fields = {"status": PENDING, "due_at": clock.FromNow(seconds), **FREE, "attempts": tries}
     facts: Facts = [line(words, held.at, level="warning")]
     if held.kept is None:
         return write(held, fields, facts)
@@ -162,7 +159,7 @@ def failed(held: Held, error: Exception) -> None:
     """The step failed: the run ends, its state and the step it stopped at are kept for a retry."""
     code = error.code[:64] if isinstance(error, KNOWN) else FailureCode.STEP_ERROR
     words = _words(held, error)
-    fields = {"status": FAILED, "error": words, "failure_code": code, "ended_at": timezone.now(), **FREE}
+    fields = {"status": FAILED, "error": words, "failure_code": code, "ended_at": clock.now(), **FREE}
     state = None if isinstance(error, store.CheckpointDamaged) else held.state
     facts, checkpoint = entries.failure(held.run, held.head, state, code=code, words=words, written=held.written, relied=held.relied)
     _end(held, fields, facts, checkpoint, words=words)
@@ -174,7 +171,7 @@ def damaged(held: Held, error: store.CheckpointDamaged) -> None:
     found = None if locked else damage.last_good(held.run, held.head)
     if found is None:
         return failed(held, error)
-    fields = {"status": FAILED, "error": found.words, "failure_code": FailureCode.INCIDENT, "ended_at": timezone.now(), **FREE}
+    fields = {"status": FAILED, "error": found.words, "failure_code": FailureCode.INCIDENT, "ended_at": clock.now(), **FREE}
     facts, checkpoint = damage.incident(held.run, found)
     return _end(held, fields, facts, checkpoint, words=found.words)
 

@@ -11,9 +11,8 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
-from checkpoints import locks, log, store
+from checkpoints import clock, locks, log, store
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.rounds import Row
 from runs import urgency
@@ -52,7 +51,7 @@ def take_back(*, now: dt.datetime, everything: bool = False) -> list[Wake]:
                 back += ending.undisturbed(partial(_incident, run))
             else:  # the lease seen names the claim that was lost: one renewed or moved meanwhile is left alone
                 lost = Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until)
-                back += _return(run, lost, "was lost", now=now, lost_attempts=F("lost_attempts") + 1)
+                back += _return(run, lost, "was lost", lost_attempts=F("lost_attempts") + 1)
     return back
 
 
@@ -66,7 +65,7 @@ def _free(found: Iterable[Run]) -> list[Run]:
     return [run for run in runs if run.pk in mine and run.thread_id in threads]
 
 
-def hand_back(owners: Collection[str], *, now: dt.datetime) -> list[Wake]:
+def hand_back(owners: Collection[str]) -> list[Wake]:
     """Make the runs that these processes hold pending again, because they end now; what they still write is refused.
 
     It is no lost attempt: the step has done nothing wrong.
@@ -74,14 +73,14 @@ def hand_back(owners: Collection[str], *, now: dt.datetime) -> list[Wake]:
     back: list[Wake] = []
     for run in Run.objects.filter(status=RUNNING, lease_owner__in=owners):
         with Row(logger, run.shown_id):
-            back += _return(run, Run.objects.held(run.pk, run.epoch), "was stopped", now=now)
+            back += _return(run, Run.objects.held(run.pk, run.epoch), "was stopped")
     return back
 
 
 @transaction.atomic(durable=True)
-def _return(run: Run, held: RunQuerySet, what: str, *, now: dt.datetime, **fields: Any) -> list[Wake]:
+def _return(run: Run, held: RunQuerySet, what: str, **fields: Any) -> list[Wake]:
     """Make the run pending where `held` still finds it; `what` became of its worker."""
-    if not held.move({RUNNING}, PENDING, due_at=now, lease_owner="", lease_until=None, **fields):
+    if not held.move({RUNNING}, PENDING, due_at=clock.FromNow(), lease_owner="", lease_until=None, **fields):
         return []
     words = line(f"The worker {run.lease_owner} {what}; another one takes over.", level="warning")
     log.append(run.thread_id, run.pk, [words])
@@ -94,7 +93,7 @@ def _incident(run: Run) -> list[Wake]:
     times = run.lost_attempts + 1
     step = head.next_step or head.node_id
     words = f"Step {step} lost its worker {times} times in a row. The state before it is kept; retry when the cause is found."
-    fields = {"error": words, "failure_code": FailureCode.INCIDENT, "ended_at": timezone.now(), "lease_owner": "", "lease_until": None}
+    fields = {"error": words, "failure_code": FailureCode.INCIDENT, "ended_at": clock.now(), "lease_owner": "", "lease_until": None}
     kids = ending.close_children(run)
     woken = ending.tell_parent(run, failed=True)
     if not Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until).move({RUNNING}, FAILED, **fields):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection, models
 
-from checkpoints import sealing
+from checkpoints import clock, sealing
 from checkpoints.fields import SealedField
 from checkpoints.models import Checkpoint, JsonTextField
 from runs.models import Run
@@ -34,15 +34,15 @@ class Fence:
     status: RunStatus = RUNNING
     unless_suspended: bool = False
     """Write nothing where a person wants the run suspended; asking so costs no statement."""
-    due: dt.datetime | None = None
-    """Write nothing before the run is due."""
+    due: bool = False
+    """Write nothing before the run is due, by the database's clock."""
 
 
 class Shape(NamedTuple):
     """What two writes have in common where they can be one statement."""
 
-    fields: tuple[str, ...]
-    """Names of the columns that change on the run's row."""
+    fields: tuple[tuple[str, bool], ...]
+    """Names of the columns that change on the run's row; each with whether its value is a time from the database's now."""
     suspendable: bool
     due: bool
     kept: bool
@@ -65,7 +65,8 @@ class Write:
     @property
     def shape(self) -> Shape:
         fence = self.fence
-        return Shape(tuple(self.fields), fence.unless_suspended, fence.due is not None, self.checkpoint is not None)
+        fields = tuple((name, isinstance(value, clock.FromNow)) for name, value in self.fields.items())
+        return Shape(fields, fence.unless_suspended, fence.due, self.checkpoint is not None)
 
     @property
     def weight(self) -> int:
@@ -79,7 +80,7 @@ def one(write: Write) -> int | None:
     It locks the run's row first, then the thread's, like every other writer.
     """
     fence, facts = write.fence, [value for fact in _told(write) for value in fact]
-    values: list[Any] = [*_set(write), write.run_id, fence.status, fence.epoch, *([fence.due] if fence.due else [])]
+    values: list[Any] = [*_set(write), write.run_id, fence.status, fence.epoch]
     values += [len(write.facts), *([write.checkpoint.pk] if write.checkpoint else []), write.thread_id]
     values += [*(_row(write.checkpoint) if write.checkpoint else []), *([write.thread_id, write.run_id, write.at, *facts] if facts else [])]
     with connection.cursor() as cursor:
@@ -90,8 +91,8 @@ def one(write: Write) -> int | None:
 
 @cache
 def _one(shape: Shape, facts: int) -> str:
-    sets = ", ".join(f"{column} = %s::{kind}" for column, kind in _columns(Run, shape.fields))
-    more = (" AND suspend_by = ''" if shape.suspendable else "") + (" AND due_at <= %s::timestamptz" if shape.due else "")
+    sets = ", ".join(f"{column} = {before}%s::{kind}" for column, kind, before in _changing(shape))
+    more = (" AND suspend_by = ''" if shape.suspendable else "") + (" AND due_at <= STATEMENT_TIMESTAMP()" if shape.due else "")
     head = ", head_id = %s::uuid" if shape.kept else ""
     kept = told = ""
     if shape.kept:
@@ -131,17 +132,17 @@ def several(writes: Sequence[Write]) -> dict[uuid.UUID, int]:
 
 def _asked(write: Write) -> list[Any]:
     """A row of `asked`; in the order of `_several`."""
-    fence, row = write.fence, [write.run_id, write.thread_id, write.fence.status, write.fence.epoch, write.at, len(write.facts)]
-    return [*row, *([fence.due] if fence.due else []), *_set(write), *(_row(write.checkpoint) if write.checkpoint else [])]
+    row = [write.run_id, write.thread_id, write.fence.status, write.fence.epoch, write.at, len(write.facts)]
+    return [*row, *_set(write), *(_row(write.checkpoint) if write.checkpoint else [])]
 
 
 @cache
 def _several(shape: Shape) -> str:
-    fields, kept_columns = _columns(Run, shape.fields), _checkpoint() if shape.kept else []
+    fields, kept_columns = _changing(shape), _checkpoint() if shape.kept else []
     asked = [("run_id", "uuid"), ("thread_id", "uuid"), ("fence_status", "text"), ("fence_epoch", "integer")]
-    asked += [("at", "timestamptz"), ("facts", "integer"), *([("due", "timestamptz")] if shape.due else [])]
-    asked += [(f"run_{column}", kind) for column, kind in fields] + [(f"kept_{column}", kind) for column, kind in kept_columns]
-    more = (" AND run.suspend_by = ''" if shape.suspendable else "") + (" AND run.due_at <= asked.due" if shape.due else "")
+    asked += [("at", "timestamptz"), ("facts", "integer")]
+    asked += [(f"run_{column}", kind) for column, kind, _ in fields] + [(f"kept_{column}", kind) for column, kind in kept_columns]
+    more = (" AND run.suspend_by = ''" if shape.suspendable else "") + (" AND run.due_at <= STATEMENT_TIMESTAMP()" if shape.due else "")
     kept = ""
     if shape.kept:
         names, values = ", ".join(column for column, _ in kept_columns), ", ".join(f"kept_{column}" for column, _ in kept_columns)
@@ -154,7 +155,7 @@ def _several(shape: Shape) -> str:
             JOIN runs_run AS run ON run.id = run_id JOIN checkpoints_thread AS thread ON thread.id = asked.thread_id
             WHERE run.status = fence_status AND run.epoch = fence_epoch{more} FOR NO KEY UPDATE OF run, thread SKIP LOCKED
         ), held AS (
-            UPDATE runs_run AS run SET {", ".join(f"{column} = free.run_{column}" for column, _ in fields)}
+            UPDATE runs_run AS run SET {", ".join(f"{column} = {before}free.run_{column}" for column, _, before in fields)}
             FROM free WHERE run.id = run_id RETURNING free.*
         ), numbered AS (
             UPDATE checkpoints_thread AS thread SET last_seq = last_seq + facts{", head_id = kept_id" if shape.kept else ""}
@@ -166,6 +167,16 @@ def _several(shape: Shape) -> str:
             JOIN numbered ON run_id = of_run
         )
         SELECT run_id, last_seq FROM numbered"""  # noqa: S608  # every name in it is a column of our models
+
+
+def _changing(shape: Shape) -> list[tuple[str, str, str]]:
+    """Columns of the run that change, each with the type of what is written, and with what that is added to."""
+    columns = _columns(Run, [name for name, _ in shape.fields])
+    by_clock = [from_now for _, from_now in shape.fields]
+    return [
+        (column, "interval", "STATEMENT_TIMESTAMP() + ") if from_now else (column, kind, "")
+        for (column, kind), from_now in zip(columns, by_clock, strict=True)
+    ]
 
 
 def _columns(model: type[models.Model], names: Iterable[str]) -> list[tuple[str, str]]:
@@ -197,8 +208,14 @@ def _stored(field: Any, value: Any) -> Any:
 
 def _set(write: Write) -> list[Any]:
     """The values that change on the run's row."""
-    sealed = _sealed()
-    return [_stored(sealed[name], value) if name in sealed else value for name, value in write.fields.items()]
+    return [_changed(name, value) for name, value in write.fields.items()]
+
+
+def _changed(name: str, value: Any) -> Any:
+    if isinstance(value, clock.FromNow):
+        return value.interval
+    field = _sealed().get(name)
+    return value if field is None else _stored(field, value)
 
 
 def _told(write: Write) -> list[tuple[str, str]]:

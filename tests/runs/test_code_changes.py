@@ -78,7 +78,7 @@ def test_a_run_is_held_at_a_changed_step_where_the_policy_says_so_and_goes_on_wh
     run = held.latest_run
     calls = len(steps.CALLS)
     assert (run.status, run.lost_attempts, run.attempts) == ("pending", 0, 0)
-    assert run.due_at > timezone.now() + LOOK_AGAIN / 2
+    assert run.due_at > timezone.now() + dt.timedelta(seconds=LOOK_AGAIN / 2)
     for _ in range(3):
         make_due(held)
         drive(held)

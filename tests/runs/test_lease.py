@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
+from django.conf import settings
 from django.utils import timezone
 
 from checkpoints.models import Checkpoint, Event
@@ -37,7 +38,7 @@ def test_a_claim_is_given_once(make_order):
     assert [claims.claim(run_id, now=now), claims.claim(run_id, now=now)] == [True, False]
     run = Run.objects.get()
     assert (run.status, run.epoch, run.lease_owner) == ("running", 1, lease.owner())
-    assert run.lease_until == lease.until(now)
+    assert run.lease_until == now + dt.timedelta(seconds=settings.WAYSTATION_LEASE_SECONDS)
 
 
 def test_a_run_is_not_claimed_before_it_is_due(make_order):

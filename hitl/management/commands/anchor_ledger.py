@@ -1,8 +1,8 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
-from django.utils import timezone
 
+from checkpoints import clock
 from hitl import anchors
 from hitl.models import Anchor
 
@@ -14,6 +14,6 @@ class Command(BaseCommand):
         parser.add_argument("--all", action="store_true", help="every anchor of every ledger, by day")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        made = anchors.drop_due(now=timezone.now())
+        made = anchors.drop_due(now=clock.now())
         for anchor in Anchor.objects.order_by("day", "ledger").iterator() if options["all"] else made:
             self.stdout.write(str(anchor))

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.utils import timezone
 
+from checkpoints import clock
 from hitl.models import ApiToken
 
 MAX_DAYS = 36_500
@@ -34,6 +34,6 @@ class Command(BaseCommand):
         if len(options["name"]) > 80:
             raise CommandError("--name has up to 80 characters.")
         days = 0 if options["never"] else options["days"]
-        expires_at = timezone.now() + dt.timedelta(days=days) if days else None
+        expires_at = clock.now() + dt.timedelta(days=days) if days else None
         _, secret = ApiToken.make(user, name=options["name"], scope=options["scope"], expires_at=expires_at)
         self.stdout.write(f"Token of {user.get_username()}, shown only now: {secret}")

@@ -4,8 +4,8 @@ import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.utils import timezone
 
+from checkpoints import clock
 from hitl import invariants
 
 MAX_LATE = 86_400
@@ -22,7 +22,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if not 0 <= options["late"] <= MAX_LATE:
             raise CommandError(f"--late is a number of seconds from 0 to {MAX_LATE}.")
-        now = timezone.now()
+        now = clock.now()
         found = []
         for result in invariants.check(now=now, late=dt.timedelta(seconds=options["late"]), deep=options["deep"]):
             found.append(result)

@@ -21,8 +21,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.utils import timezone
 
+from checkpoints import clock
 from runs import services as runs
 from runs import shipped
 from runs.engine import recovery, stopping
@@ -52,7 +52,7 @@ class Command(BaseCommand):
         self._check_port(options["host"], options["port"])
         call_command("migrate", verbosity=0)
         shipped.load()
-        recovery.take_back(now=timezone.now(), everything=True)  # the lock says that nobody else works here
+        recovery.take_back(now=clock.now(), everything=True)  # the lock says that nobody else works here
         base = f"http://{options['host']}:{options['port']}"
         if not os.environ.get("WAYSTATION_URL"):
             settings.WAYSTATION_URL = base  # all is in this process: what links begin with is known
