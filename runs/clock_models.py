@@ -25,9 +25,9 @@ class HostClock(models.Model):
 
     objects: ClassVar[HostClockQuerySet] = HostClockQuerySet.as_manager()  # type: ignore[assignment]
 
+    def __str__(self) -> str:
+        return self.host
+
     @property
     def off_by(self) -> str:
         return f"{abs(self.ahead):.1f} s {'ahead' if self.ahead > 0 else 'behind'}"
-
-    def __str__(self) -> str:
-        return self.host

@@ -22,21 +22,11 @@ from tests import steps
 from tests.conftest import drive, fresh, pause_of
 from tests.databases import at_once
 from tests.databases import file_database as file_database
+from tests.moved_clock import later as later
 
 pytestmark = pytest.mark.django_db
 
 SECONDS = 60
-
-
-@pytest.fixture
-def later(monkeypatch):
-    """`later(61)`: so many seconds have passed."""
-    real = timezone.now
-
-    def wait(seconds):
-        monkeypatch.setattr(timezone, "now", lambda: real() + dt.timedelta(seconds=seconds))
-
-    return wait
 
 
 @pytest.fixture
@@ -206,7 +196,7 @@ def test_of_undo_and_going_on_exactly_one_happens(templates, make_order, ana, la
         pause_run = pause_of(order).run_id
         decision = approve(order, ana)
         with monkeypatch.context() as clock:
-            clock.setattr(taking_back, "timezone", type("Clock", (), {"now": staticmethod(early)}))
+            clock.setattr(taking_back, "clock", type("Clock", (), {"now": staticmethod(early)}))
             later(SECONDS + 1)
             undone, _ = at_once(partial(undoing.undo, decision.pk, by=ana, via=Via.PAGE), partial(advance, pause_run, budget=60))
         paused = pause_of(order)
