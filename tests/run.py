@@ -13,7 +13,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.servers import find, postgresql, redis
+from tests.servers import faketime, find, postgresql, redis
 
 ROOT = Path(__file__).resolve().parent.parent
 NEEDED = {"postgresql": "postgres", "redis-server": "redis-server", "chromium": "chromium", "git": "git"}
@@ -49,6 +49,7 @@ def pytest(environment: dict[str, str], arguments: list[str]) -> int:
 
 def install_missing() -> None:
     missing = [package for package, program in NEEDED.items() if not find(program)]
+    missing += [] if faketime() else ["libfaketime"]
     if not missing:
         return
     words = f"apt-get install --no-install-recommends {' '.join(missing)}"

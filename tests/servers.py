@@ -23,6 +23,17 @@ def find(program: str) -> str | None:
     return shutil.which(program) or (str(places[-1]) if places else None)
 
 
+def faketime() -> Path | None:
+    """The library that gives a process a wall clock of its own, where Debian keeps it."""
+    return next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+
+
+def wrong_clock(by: str) -> dict[str, str]:
+    """The environment of a process whose wall clock is off by so much, such as `+25s` or `-1h`; its monotonic clock is right."""
+    patch = Path(__file__).resolve().parent / "wrong_clock"
+    return {"LD_PRELOAD": str(faketime()), "FAKETIME": by, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "PYTHONPATH": str(patch)}
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -127,7 +138,7 @@ class Redis:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        words = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        words = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--databases", "32"]
         self.process = subprocess.Popen([*words, "--dir", str(self.folder)], stdout=subprocess.DEVNULL)
         wait_for(lambda: answers(self.port), "Redis", self.process)
 

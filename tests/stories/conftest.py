@@ -22,7 +22,7 @@ CHROMIUM = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 SCREENSHOTS = Path(__file__).resolve().parent.parent / ".artifacts" / "screenshots"
-REDIS_NUMBERS = {"stories": 1, "accidents": 2, "broker": 3, "shutdown": 4, "queues": 5, "threads": 6, "backends": 7}
+REDIS_NUMBERS = {"stories": 1, "accidents": 2, "broker": 3, "shutdown": 4, "queues": 5, "threads": 6, "backends": 7, "clocks": 8}
 EXPECTED = re.compile(r"\b(409|422) \(")
 
 
