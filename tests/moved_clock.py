@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import uuid6
 from django.db import connection
 from django.db.backends.signals import connection_created
 from django.utils import timezone
+
+from checkpoints import clock
 
 PATH = "SET search_path = moved, pg_catalog, public"
 MOVED = """CREATE OR REPLACE FUNCTION moved.statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE
@@ -56,3 +60,25 @@ def moving() -> Iterator[Callable[[float], None]]:
 def _execute(statement: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement)
+
+
+@pytest.fixture
+def wrong(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """`wrong(25)`: this process is on a host whose clock is 25 s ahead of the database's; with `passed=60` a minute has passed by both.
+
+    It is a host that has not asked the database for the time yet; with `new=False` one whose clock was set meanwhile. On PostgreSQL only.
+    """
+    now, seconds, nanoseconds = timezone.now, time.time, time.time_ns
+    with moving() as move:
+
+        def be(ahead: float, *, passed: float = 0.0, new: bool = True) -> None:
+            move(passed)
+            off = ahead + passed
+            monkeypatch.setattr(timezone, "now", lambda: now() + dt.timedelta(seconds=off))
+            monkeypatch.setattr(time, "time", lambda: seconds() + off)
+            monkeypatch.setattr(time, "time_ns", lambda: nanoseconds() + int(off * 1e9))
+            if new:
+                monkeypatch.setattr(clock, "_last", None)
+                monkeypatch.setattr(uuid6, "_last_v7_timestamp", None)
+
+        yield be
