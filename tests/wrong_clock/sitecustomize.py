@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import select
 import time
+from typing import SupportsIndex
 
 
-def sleep(seconds: float, /) -> None:
-    select.select([], [], [], seconds)
+def sleep(seconds: float | SupportsIndex, /) -> None:
+    select.select([], [], [], float(seconds))
 
 
 time.sleep = sleep
