@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from checkpoints import clock
 from hitl import invariants, operating, paging
 from hitl.paging import Address
 from hitl.views.common import person

@@ -15,7 +15,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from checkpoints import ids, store
+from checkpoints import clock, ids, store
 from checkpoints.moment import one_moment
 from hitl import paging, policy, services, sight, undoing
 from hitl.forms import WorkOrderForm

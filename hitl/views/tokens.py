@@ -14,6 +14,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
+from checkpoints import clock
 from hitl import paging
 from hitl.models import ApiToken
 from hitl.paging import Address

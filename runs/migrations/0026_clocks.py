@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('runs', '0024_bypass'),
+        ('runs', '0025_inbox_by_deadline'),
     ]
 
     operations = [
