@@ -10,7 +10,8 @@ MODULES := project hitl runs checkpoints
 .PHONY: up check test test-model conformance bench chaos adversary clean
 
 up: .venv/runtime
-	WAYSTATION_DATA="$(abspath $(DATA))" WAYSTATION_REPOSITORIES="$(REPOSITORIES)" exec $(BIN)/python manage.py standalone --demo --port $(PORT)
+	@echo "Starting Waystation on http://127.0.0.1:$(PORT) with its data in $(abspath $(DATA)) …"
+	@WAYSTATION_DATA="$(abspath $(DATA))" WAYSTATION_REPOSITORIES="$(REPOSITORIES)" exec $(BIN)/python manage.py standalone --demo --port $(PORT)
 
 check: .venv/dev
 	$(BIN)/ruff format --check .
@@ -44,6 +45,7 @@ adversary: .venv/dev
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv; } \
 	  || { echo "This Python cannot make a virtual environment: install Debian's python3-venv."; exit 1; }
 	@command -v git >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends git; } || { echo "Install git first."; exit 1; }
+	@echo "Making .venv and installing Python packages: about a minute, only this once."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 

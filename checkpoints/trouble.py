@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from django.db import InterfaceError, InternalError, OperationalError
+from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
 
 ERRORS = (OperationalError, InterfaceError)
 """What may be trouble; ask `is_trouble`."""
@@ -19,6 +19,7 @@ _ROWS = {"55P03", "40P01", "57014"}
 _FULL = {"53100"}
 _ENDED = {"25P03", "25P04"}
 """Sessions that the server ended because they idled in a transaction, or took too long for one; psycopg calls it an InternalError."""
+_MISSING = {"42P01", "42703"}
 _LIMITS = {"54"}
 """Too large for the server, today and tomorrow."""
 _PASSING = {
@@ -58,6 +59,11 @@ def is_about_rows(error: BaseException) -> bool:
 def is_full(error: BaseException) -> bool:
     """Whether the database's disk is full: nothing can be written, all can be read."""
     return isinstance(error, OperationalError) and (_state(error) in _FULL or _sqlite(error) == sqlite3.SQLITE_FULL)
+
+
+def lacks_tables(error: BaseException) -> bool:
+    """Whether a table or a column is missing: `migrate` has not run yet."""
+    return isinstance(error, DatabaseError) and (_state(error) in _MISSING or str(error).startswith(("no such table", "no such column")))
 
 
 @dataclass(frozen=True)

@@ -185,3 +185,16 @@ def _made() -> MarkdownIt:
 
 
 _parser = _made()
+
+
+_CODE_OR_ESCAPE = re.compile(
+    r"(^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\2[`~]*[ \t]*$|\Z)|(`+)(?!`).*?(?<!`)\3(?!`))|\\([!-/:-@\[-`{-~])", re.MULTILINE | re.DOTALL
+)
+
+
+def unescaped(text: str) -> str:
+    """Markdown to be read as it is, as in a mail of plain text: without the backslashes that kept signs from being markup.
+
+    In code a backslash is one, and stays.
+    """
+    return _CODE_OR_ESCAPE.sub(lambda found: found[1] or found[4], text)

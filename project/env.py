@@ -156,10 +156,30 @@ class Patience:
     """In an open transaction without a word: then its host is taken for dead, and what it holds is free for others."""
 
 
+BEGINNERS = ("standalone", "migrate", "runserver", "collectstatic", "shell", "test")
+
+
 def serves(arguments: list[str]) -> bool:
     """Whether this process is a web server or a worker, which have to go on. Commands take their time: migrations, prunings, imports."""
     program, *more = arguments or [""]
     return bool(set(Path(program).parts) & SERVERS) or more[:1] in (["standalone"], ["runserver"])
+
+
+def begins(arguments: list[str]) -> bool:
+    """Whether this process may make the data folder: all but commands of `manage.py` that only work where Waystation already is."""
+    program, *more = arguments or [""]
+    return Path(program).name != "manage.py" or more[:1] in ([one] for one in BEGINNERS)
+
+
+def folder(path: Path) -> Path:
+    """The folder, made where it is not there. Raises ImproperlyConfigured where it cannot be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"the folder {path} cannot be used ({error.strerror}). Name another with WAYSTATION_DATA, or as `make up DATA=…`."
+        ) from error
+    return path
 
 
 def database(url: str, *, pool: int, patience: Patience | None = None) -> dict[str, Any]:

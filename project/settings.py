@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
 from kombu import Exchange, Queue
 
 from project import env
@@ -23,6 +24,8 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 WAYSTATION_DATA = Path(env.text("WAYSTATION_DATA", str(BASE_DIR / "data"))).resolve()
 """Folder of everything that is kept outside the database: workspaces, the sample repository, the embedded database, the secret key."""
+WAYSTATION_EMPTY = not (WAYSTATION_DATA.exists() or env.text("DATABASE_URL") or env.begins(sys.argv))
+"""Whether a command runs where no Waystation is: it leaves nothing behind, and finds no tables."""
 WAYSTATION_REPOSITORIES = [Path(folder).expanduser() for folder in env.items("WAYSTATION_REPOSITORIES", separator=":")] + [
     WAYSTATION_DATA / "sample"
 ]
@@ -162,12 +165,16 @@ def _secret_key() -> str:
     """SECRET_KEY, or for the embedded default a key made once and kept in the data folder."""
     if key := env.text("SECRET_KEY"):
         return key
-    path = WAYSTATION_DATA / "secret_key"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_urlsafe(50))
-    return path.read_text()
+    if WAYSTATION_EMPTY:
+        return secrets.token_urlsafe(50)
+    path = env.folder(WAYSTATION_DATA) / "secret_key"
+    try:
+        if not path.exists():
+            path.touch(mode=0o600)
+            path.write_text(secrets.token_urlsafe(50))
+        return path.read_text()
+    except OSError as error:
+        raise ImproperlyConfigured(f"{path} cannot be used ({error.strerror}). Name another folder with WAYSTATION_DATA.") from error
 
 
 DEBUG = env.flag("DEBUG")
@@ -250,7 +257,7 @@ WAYSTATION_STATEMENT_SECONDS = env.number("WAYSTATION_STATEMENT_SECONDS", 60)
 """How long one statement of theirs may take; 0 is any time. Commands, such as `migrate`, may take any."""
 DATABASES = {
     "default": env.database(
-        env.text("DATABASE_URL", f"sqlite:///{WAYSTATION_DATA / 'waystation.sqlite3'}"),
+        env.text("DATABASE_URL", f"sqlite:///{':memory:' if WAYSTATION_EMPTY else WAYSTATION_DATA / 'waystation.sqlite3'}"),
         pool=int(env.number("DATABASE_POOL", 0)),
         patience=env.Patience(
             lock=WAYSTATION_LOCK_SECONDS,
@@ -318,7 +325,8 @@ USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = Path(env.text("STATIC_ROOT", str(WAYSTATION_DATA / "static")))
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STATIC_ROOT.mkdir(parents=True, exist_ok=True)
+if not WAYSTATION_EMPTY:
+    env.folder(STATIC_ROOT)
 FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o755  # of collected static files, which a web server of another user may serve
 COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
 """Whether `collectstatic` ran: then files are served compressed under names with their digest, else straight from the apps."""

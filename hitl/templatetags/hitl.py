@@ -142,6 +142,12 @@ def visible_text(text: object) -> str:
 
 
 @register.filter
+def as_plain_text(markdown: str) -> str:
+    """Markdown for a mail of plain text."""
+    return unseen.plain(md.unescaped(markdown))
+
+
+@register.filter
 def hides(text: object) -> bool:
     """Whether a text holds characters that a screen does not show."""
     return bool(unseen.found(str(text)))

@@ -204,3 +204,13 @@ def test_with_several_questions_open_the_shell_says_so_and_takes_one_by_name(cre
     assert rows() == before
     workorder("approve", order.shown_id, "--pause", asked("two").shown_id)
     assert Decision.objects.get().pause.run.child_name == "two"
+
+
+def test_the_orders_that_somebody_sees_are_listed_newest_first(paused, make_order, zoe):
+    other = make_order(title="Another\u202e one")
+    assert [line.split()[0] for line in workorder("list").splitlines()] == [other.shown_id, paused.shown_id]
+    assert "paused     awaiting_plan_approval" in workorder("list") and "\u202e" not in workorder("list")
+    assert workorder("list", "--limit", "1").splitlines()[1] == "… and older ones: --limit 5 shows more."
+    assert workorder("list", user="zoe") == "No work orders.\n"
+    with pytest.raises(CommandError, match="from 1 to 500"):
+        workorder("list", "--limit", "0")

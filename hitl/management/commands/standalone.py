@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import shlex
 import socket
 import sys
 import threading
@@ -21,6 +22,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection
 
 from checkpoints import clock
 from runs import services as runs
@@ -50,6 +52,8 @@ class Command(BaseCommand):
             raise CommandError("REDIS_URL is set: run the server, workers and beat as processes of their own (see README, Production).")
         lock = self._lock(settings.WAYSTATION_DATA)
         self._check_port(options["host"], options["port"])
+        if not connection.introspection.table_names():
+            self._say("Making the database and the templates: a few seconds, only this once.")
         call_command("migrate", verbosity=0)
         shipped.load()
         recovery.take_back(now=clock.now(), everything=True)  # the lock says that nobody else works here
@@ -60,13 +64,20 @@ class Command(BaseCommand):
             self._demo(base)
         else:
             self.stdout.write(f"Waystation runs on {base}/")
-        self.stdout.flush()
+        self._say("Stop it with  Ctrl-C; the same command starts it again, and work goes on where it stopped.")
         self._serve(options["host"], options["port"])
         lock.close()
 
+    def _say(self, words: str) -> None:
+        self.stdout.write(words)
+        self.stdout.flush()
+
     def _lock(self, folder: Path) -> IO[str]:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = open(folder / "standalone.lock", "a+")  # noqa: SIM115  # held for the life of the process
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = open(folder / "standalone.lock", "a+")  # noqa: SIM115  # held for the life of the process
+        except OSError as error:
+            raise CommandError(f"The folder {folder} cannot be written ({error.strerror}). Choose another one with DATA=.") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -89,9 +100,7 @@ class Command(BaseCommand):
             user = User.objects.create_superuser(DEMO_USER, password=password, first_name="Demo", last_name="Reviewer")
             self.stdout.write(f"Log in as     {DEMO_USER}   password   {password}   (shown only now; change it under Admin)")
         else:
-            self.stdout.write(
-                f"Log in as     {DEMO_USER}   with the password of the first start; `manage.py changepassword {DEMO_USER}` sets a new one"
-            )
+            self.stdout.write(f"Log in as     {DEMO_USER}   with the password of the first start. A new one: {self._new_password()}")
         if not WorkOrder.objects.exists():
             self._demo_bookings(user)
             repository = make_sample(Path(settings.WAYSTATION_DATA) / "sample" / "celery")
@@ -99,6 +108,14 @@ class Command(BaseCommand):
             Repository.objects.create(name="celery (sample)", url=str(repository), check_command=check)
             runs.submit("repo-tidy", by=user, title="Tidy the sample repository", repository_url=str(repository), input=DEMO_INPUT)
         self.stdout.write(f"Open          {base}{self._where_to_look()}")
+
+    def _new_password(self) -> str:
+        """The line that sets it, as a shell takes it in the folder of this process."""
+        program = Path(sys.executable)
+        shown = program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program
+        manage = "manage.py" if Path.cwd() == settings.BASE_DIR else str(settings.BASE_DIR / "manage.py")
+        data = [] if settings.WAYSTATION_DATA == settings.BASE_DIR / "data" else [f"WAYSTATION_DATA={settings.WAYSTATION_DATA}"]
+        return shlex.join([*data, str(shown), manage, "changepassword", DEMO_USER])
 
     def _demo_bookings(self, user: User) -> None:
         """Three invoices: one books itself, one waits for a bookkeeper, one for the supplier."""
@@ -132,8 +149,7 @@ class Command(BaseCommand):
             thread.start()
         server: Any = Server
         server(get_default_application(), endpoints=[f"tcp:port={port}:interface={host}"], server_name="waystation").run()
-        self.stdout.write("Stopping: what is at work is finished or kept for the next start.")
-        self.stdout.flush()
+        self._say("Stopping: what is at work is finished or kept for the next start.")
         stopping.stop()
         beat.stop()
         worker_state.should_stop = 0  # type: ignore[assignment]  # the stubs know only None

@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints import ids
+from checkpoints import ids, unseen
 from checkpoints.store import CheckpointDamaged
 from hitl import policy, services, voting
 from hitl.models import Via, Vote
@@ -39,6 +39,8 @@ REFUSALS = (
 )
 
 
+MOST = 500
+"""Lines of a list."""
 DONE = {
     "approve": "Recorded; the run goes on.",
     "revise": "Recorded; the step runs again with your feedback.",
@@ -54,7 +56,7 @@ def _meant(action: str, order: WorkOrder) -> str:
 
 
 class Command(BaseCommand):
-    help = "Make, show and answer work orders from the shell, as a user: workorder create|show|approve|revise|cancel."
+    help = "Make, list, show and answer work orders from the shell, as a user: workorder create|list|show|approve|revise|cancel."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--user", required=True, help="act as this user")
@@ -65,6 +67,8 @@ class Command(BaseCommand):
         create.add_argument("--title", default="")
         create.add_argument("--request", default="")
         create.add_argument("--input", default="{}", help="a JSON object")
+        listing = actions.add_parser("list", help="the newest orders that the user may see, one a line")
+        listing.add_argument("--limit", type=int, default=20, help=f"how many, up to {MOST} (20)")
         actions.add_parser("show", help="status, phase and the open question").add_argument("order")
         for action in ("approve", "revise", "cancel"):
             answer = actions.add_parser(action)
@@ -86,6 +90,8 @@ class Command(BaseCommand):
         try:
             if options["action"] == "create":
                 self._create(user, options)
+            elif options["action"] == "list":
+                self._list(user, limit=options["limit"])
             else:
                 self._on_order(user, options)
         except REFUSALS as error:
@@ -102,6 +108,17 @@ class Command(BaseCommand):
             repository_url=options["repository"],
         )
         self.stdout.write(order.shown_id)
+
+    def _list(self, user: User, *, limit: int) -> None:
+        if not 1 <= limit <= MOST:
+            raise CommandError(f"--limit is a number from 1 to {MOST}.")
+        found = list(WorkOrder.objects.visible_to(user).shown().order_by("-id")[: limit + 1])
+        for order in found[:limit]:
+            self.stdout.write(f"{order.shown_id}  {order.status:<9}  {unseen.plain(order.phase):<32}  {unseen.plain(order.title)}")
+        if not found:
+            self.stdout.write("No work orders.")
+        elif len(found) > limit:
+            self.stdout.write(f"… and older ones: --limit {min(limit * 5, MOST)} shows more.")
 
     def _object(self, name: str, text: str) -> dict[str, Any]:
         try:
