@@ -18,6 +18,7 @@ check: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(MODULES) tests
 	$(BIN)/lint-imports
+	@mkdir -p tests/.artifacts
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py makemigrations --check --dry-run
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py spectacular --validate --fail-on-warn --file tests/.artifacts/openapi.yaml
 
