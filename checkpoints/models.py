@@ -145,6 +145,8 @@ class Thread(ids.Shown, models.Model):
         db_index=False,
         help_text="The checkpoint a run goes on from.",
     )
+    for_user = models.CharField(max_length=200, blank=True, default="", help_text="Whom it is held with, as the program calls them.")
+    session = models.CharField(max_length=200, blank=True, default="", help_text="That program's session, whose memory it shares.")
     created_at = models.DateTimeField(auto_now_add=True)
     imported_at = models.DateTimeField(
         null=True, editable=False, help_text="When it was made of a document; what came with that is marked."
@@ -156,6 +158,9 @@ class Thread(ids.Shown, models.Model):
         indexes = [  # a person's threads, newest first; keys are time-ordered
             models.Index(fields=["owner", "-id"], name="thread_by_owner"),
             models.Index(fields=["team", "-id"], name="thread_by_team", condition=Q(team__isnull=False)),
+            models.Index(  # what was said before with that user in that session
+                fields=["owner", "for_user", "session", "-id"], name="thread_by_session", condition=~Q(for_user="", session="")
+            ),
         ]
         permissions = [
             ("erase_thread", "Can erase a thread with all that belongs to it"),

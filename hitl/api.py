@@ -63,7 +63,9 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     edited_content = serializers.SerializerMethodField(help_text="The content as it was approved, where a reviewer edited it.")
     patch = serializers.SerializerMethodField(help_text="The unified diff under review; null where there is none.")
     created_at = serializers.DateTimeField(source="opened_at")
-    updated_at = serializers.SerializerMethodField()
+    updated_at = serializers.DateTimeField(
+        source="changed_at", help_text="When it came, was claimed, voted on, moved, asked anew after an answer that did not fit, or closed."
+    )
     deadline_at = serializers.DateTimeField(allow_null=True, help_text="When the template's rules answer; null where there is no deadline.")
     deadline_outcome = serializers.SerializerMethodField(help_text="What they do then, as things stand; null where there is no deadline.")
     extendable_until = serializers.DateTimeField(allow_null=True, help_text="How far the deadline may be moved.")
@@ -151,10 +153,6 @@ class PauseOut(serializers.ModelSerializer[Pause]):
         if not pause.patch_digest or not self.context.get("whole"):
             return None
         return store.get_blob(pause.patch_digest).decode("utf-8", "replace")
-
-    @extend_schema_field(OpenApiTypes.DATETIME)
-    def get_updated_at(self, pause: Pause) -> str:
-        return (pause.closed_at or pause.opened_at).isoformat()
 
 
 def _decision(pause: Pause) -> Decision | None:
@@ -249,7 +247,7 @@ class WorkOrderDetail(APIView):
 
     @extend_schema(operation_id="get_work_order", responses=WorkOrderOut, summary="Read a work order")
     def get(self, request: Request, order_id: UUID) -> Response:
-        return Response(WorkOrderOut(services.look_at_order(order_id, by=user_of(request))).data)
+        return Response(WorkOrderOut(services.look_at_order(order_id, by=user_of(request)), context={"whole": True}).data)
 
 
 class PauseState(APIView):

@@ -15,7 +15,8 @@ from rest_framework.views import APIView
 from checkpoints import store
 from checkpoints.models import Checkpoint
 from hitl import threads
-from hitl.api_threads import QueuedOut, number, thread_of
+from hitl.api_query import number
+from hitl.api_threads import QueuedOut, thread_of
 from runs import conversation, scopes
 from runs.api import user_of
 from runs.conversation import Message

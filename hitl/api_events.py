@@ -16,7 +16,8 @@ from rest_framework.views import APIView
 from checkpoints import log
 from checkpoints.models import Event, Thread
 from hitl import services, sight
-from hitl.api_threads import MAX_EVENTS, EventOut, number
+from hitl.api_query import number
+from hitl.api_threads import MAX_EVENTS, EventOut
 from runs import scopes
 from runs.api import user_of
 from runs.models import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef
+from django.db.models import OuterRef, Subquery
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -14,6 +14,7 @@ from rest_framework.views import APIView
 
 from checkpoints.models import Checkpoint, Thread
 from hitl import threads
+from hitl.api_query import flag
 from hitl.api_threads import PENDING_INPUT, CheckpointOut, IdField, InputIn, RunOut, SaidOut, runs_shown
 from hitl.models import Via
 from runs import scopes
@@ -27,6 +28,12 @@ class ResumeIn(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2_000, default="", allow_blank=True)
 
 
+class NewestQuestionFirst(NewestFirst):
+    """Runs that ask, by the checkpoint of their question: what was asked last comes first, however old its run is (S0-57)."""
+
+    ordering = "-asked_at"
+
+
 class Runs(APIView):
     may_read = scopes.ASKS
 
@@ -34,7 +41,10 @@ class Runs(APIView):
         operation_id="list_runs",
         responses=RunOut(many=True),
         parameters=[
-            OpenApiParameter("status", str, description="A status; `pending_input` for runs that wait for a person."),
+            OpenApiParameter(
+                "status", str, description="A status; `pending_input` for runs that wait for a person, those asked last first."
+            ),
+            OpenApiParameter("mine", bool, description="true: only of threads that you own, not those of your teams."),
             OpenApiParameter("thread", str, description="Of one thread, thr_…"),
         ],
         summary="List runs, newest first",
@@ -42,15 +52,18 @@ class Runs(APIView):
     def get(self, request: Request) -> Response:
         found: Any = scopes.own(runs_shown().filter(thread__in=Thread.objects.visible_to(request.user)), thread__owner=request.user)
         status = request.query_params.get("status", "")
+        pages = NewestFirst()
         if status == PENDING_INPUT:
-            found = found.filter(Exists(Pause.objects.open().filter(run=OuterRef("pk"))))
+            asked = Pause.objects.open().filter(run=OuterRef("pk")).values("checkpoint")[:1]
+            found, pages = found.annotate(asked_at=Subquery(asked)).exclude(asked_at=None), NewestQuestionFirst()
         elif status:
             if status not in RunStatus.values:
                 raise serializers.ValidationError({"status": [f"One of {', '.join([*RunStatus.values, PENDING_INPUT])}."]})
             found = found.filter(status=status)
         if thread := request.query_params.get("thread"):
             found = found.filter(thread=IdField("thr").run_validation(thread))
-        pages = NewestFirst()
+        if flag(request, "mine", False):
+            found = found.filter(thread__owner=request.user)
         return pages.get_paginated_response(RunOut(pages.paginate_queryset(found, request, view=self), many=True).data)
 
 
@@ -98,7 +111,8 @@ class RunResume(APIView):
         request=ResumeIn,
         responses={200: SaidOut},
         summary="Go on with a run",
-        description="Answers with the run to follow: a failed run is taken up by a new one; one that waits asks again.",
+        description="Answers with the run to follow: a failed run is taken up by a new one; one that waits asks again, also where "
+        "`checkpoint_id` names the checkpoint that it waits at.",
     )
     def post(self, request: Request, run_id: UUID) -> Response:
         data = ResumeIn(data=request.data)

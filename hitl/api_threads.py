@@ -16,6 +16,7 @@ from rest_framework.views import APIView
 from checkpoints import codec, graph_state, ids, lineage, store
 from checkpoints.models import Checkpoint, Thread, WhenBusy
 from hitl import services, threads
+from hitl.api_query import flag
 from hitl.models import Via
 from hitl.threads import Said
 from runs import scopes
@@ -53,6 +54,10 @@ class ThreadIn(serializers.Serializer[Any]):
     )
 
     when_busy = serializers.ChoiceField(WhenBusy.choices, default=WhenBusy.REFUSE, help_text=BUSY)
+    user_id = serializers.CharField(max_length=200, default="", allow_blank=True, help_text="Whom it is held with, as you call them.")
+    session_id = serializers.CharField(
+        max_length=200, default="", allow_blank=True, help_text="Of your threads with the same user_id and session_id each knows the last."
+    )
 
     def validate_team(self, name: str | None) -> Any:
         team = self.context["request"].user.groups.filter(name=name).first() if name is not None else None
@@ -70,13 +75,16 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
     owner = serializers.CharField(source="owner.username")
     team = serializers.CharField(source="team.name", default=None, allow_null=True)
     work_order_id = serializers.SerializerMethodField()
+    user_id = serializers.CharField(source="for_user", help_text="With session_id: whose memory it shares.")
+    session_id = serializers.CharField(source="session")
     head = serializers.SerializerMethodField(help_text="The checkpoint that a run would go on from.")
     run_id = serializers.SerializerMethodField(help_text="The run that wrote the head.")
 
     class Meta:
         model = Thread
         fields: ClassVar = [
-            "id", "title", "owner", "team", "work_order_id", "head", "run_id", "when_busy", "last_seq", "created_at", "imported_at",
+            "id", "title", "owner", "team", "work_order_id", "head", "run_id", "when_busy", "user_id", "session_id", "last_seq",
+            "created_at", "imported_at",
         ]  # fmt: skip
 
     @extend_schema_field(OpenApiTypes.STR)
@@ -136,6 +144,8 @@ class RunOut(serializers.ModelSerializer[Run]):
             return None
         asked = {"pause_id": pause.shown_id, "checkpoint_id": ids.show(Checkpoint.PREFIX, pause.checkpoint_id), "prompt": pause.question}
         return {
+            "run_id": run.shown_id,
+            "thread_id": run.thread.shown_id,
             **asked,
             "phase": pause.phase,
             "revision": pause.revision,
@@ -184,6 +194,7 @@ class QueuedOut(serializers.ModelSerializer[QueuedTurn]):
 
 
 class SaidOut(serializers.Serializer[Said]):
+    id = serializers.CharField(source="run.shown_id", help_text="The run to follow, run_…: the same as `run.id`.")
     run = serializers.SerializerMethodField()
     how = serializers.ChoiceField(
         ["started", "resumed", "answered", "voted", "asked", "following", "queued", "interrupted"],
@@ -217,6 +228,13 @@ class SaidOut(serializers.Serializer[Said]):
 
 class RunIn(serializers.Serializer[Any]):
     template = serializers.SlugField(default="", allow_blank=True, help_text="Needed for a thread's first run; else the one of its last.")
+    workflow_uri = serializers.RegexField(
+        r"^(?:[^\s/]+/)*[-a-zA-Z0-9_]+(?:\.(?:yaml|yml|json))?\Z",
+        default="",
+        max_length=300,
+        allow_blank=True,
+        help_text="The template as a path, `workflows/chat-agent.yaml`: its last part, without the ending, is the slug.",
+    )
     input = serializers.JSONField(
         default=None, allow_null=True, help_text='The new part of the state, an object; a text is the same as {"input": text}. May be null.'
     )
@@ -240,6 +258,13 @@ class RunIn(serializers.Serializer[Any]):
 
     def validate_input(self, value: Any) -> Any:
         return message(value)
+
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
+        """A `workflow_uri` is a template by another name (S0-40)."""
+        named = values.pop("workflow_uri").rpartition("/")[2].partition(".")[0]
+        if named and values["template"] not in ("", named):
+            raise serializers.ValidationError({"workflow_uri": [f"It names {named}, and `template` another one. Give one of them."]})
+        return {**values, "template": values["template"] or named}
 
 
 class InputIn(serializers.Serializer[Any]):
@@ -413,14 +438,6 @@ def _branch(thread: Thread, tip: UUID, request: Request, *, limit: int) -> dict[
     return {"next": url, "previous": None, "results": CheckpointOut(found, many=True).data}
 
 
-def number(request: Request, name: str, default: int, *, high: int) -> int:
-    """A whole number of the query, from 0."""
-    text = request.query_params.get(name, str(default))
-    if not text.isascii() or not text.isdigit() or int(text[:20]) > high:
-        raise serializers.ValidationError({name: [f"A whole number from 0 to {high}."]})
-    return int(text)
-
-
 class ThreadRuns(APIView):
     """A thread's runs, and the one way to give it something new."""
 
@@ -456,6 +473,7 @@ class ThreadRuns(APIView):
         examples=[
             OpenApiExample("Next turn", {"input": {"messages": [{"id": "1", "role": "user", "content": "Hello"}]}}, request_only=True),
             OpenApiExample("Approve", {"input": "APPROVE"}, request_only=True),
+            OpenApiExample("By path", {"workflow_uri": "workflows/chat-agent.yaml", "input": {"input": "Hello"}}, request_only=True),
         ],
     )
     def post(self, request: Request, thread_id: UUID) -> Response:
@@ -464,13 +482,6 @@ class ThreadRuns(APIView):
         auto = flag(request, "auto_resume_pending", True)
         said = threads.say(thread_id, Turn(**data.validated_data), by=user_of(request), via=Via.REST, auto_resume_pending=auto)
         return Response(SaidOut(said).data, status=202 if said.how == "queued" else 201)
-
-
-def flag(request: Request, name: str, default: bool) -> bool:
-    text = request.query_params.get(name, str(default)).lower()
-    if text not in {"true", "false", "1", "0"}:
-        raise serializers.ValidationError({name: ["true or false."]})
-    return text in {"true", "1"}
 
 
 class CheckpointDetail(APIView):

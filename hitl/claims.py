@@ -53,7 +53,7 @@ def _claim(pause: Pause, *, by: User, over: User | None) -> None:
     until = now + dt.timedelta(seconds=settings.WAYSTATION_CLAIM_SECONDS)
     free = policy.free_for(by, now=now)
     mine = Pause.objects.open().filter(free if over is None else free | policy.free_for(over, now=now), due.in_time(), pk=pause.pk)
-    if not mine.update(claimed_by=by, claimed_until=until):
+    if not mine.change(claimed_by=by, claimed_until=until):
         raise PauseClosed(f"{pause.shown_id} was answered, claimed, or is over")
     more = {"until": until.isoformat(), **({"from": policy.name_of(over)} if over else {})}
     _tell(pause, "taken_over" if over else "claimed", by, **more)
@@ -63,7 +63,7 @@ def _claim(pause: Pause, *, by: User, over: User | None) -> None:
 def release(pause_id: uuid.UUID, *, by: User) -> Pause:
     """Let others answer again; where the claim is none any more, nothing changes. Raises services.NotFound."""
     pause = _find(pause_id, by)
-    if Pause.objects.open().filter(pk=pause.pk, claimed_by=by).update(claimed_by=None, claimed_until=None):
+    if Pause.objects.open().filter(pk=pause.pk, claimed_by=by).change(claimed_by=None, claimed_until=None):
         _tell(pause, "released", by)
     return _find(pause_id, by)
 

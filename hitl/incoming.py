@@ -18,7 +18,11 @@ from rest_framework import exceptions
 from rest_framework.parsers import BaseParser
 
 from hitl import problems
+from hitl.models import ApiToken
 from runs import limits
+
+UNTYPED = frozenset({"", "application/x-www-form-urlencoded"})
+"""Content types of a body that its sender said nothing about: none, and what curl says by itself."""
 
 Handler = Callable[[HttpRequest], HttpResponse]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -126,6 +130,22 @@ class JsonParser(BaseParser):
             return read(raw)
         except Unreadable as error:
             raise exceptions.ParseError(f"{error} Nothing was changed.") from error
+
+
+class UntypedJsonParser(JsonParser):
+    """Reads JSON that a program sends without saying so, as `curl -d` does, and as S4 prints its requests.
+
+    Only with a token: no page of another site can send one. A browser's cookie comes along with any site's form, so its owner's requests
+    say `application/json`, which no form can.
+    """
+
+    media_type = "*/*"
+
+    def parse(self, stream: IO[Any], media_type: str | None = None, parser_context: Any = None) -> Any:
+        token = parser_context["request"].auth if parser_context else None
+        if not isinstance(token, ApiToken) or (media_type or "").partition(";")[0].strip().lower() not in UNTYPED:
+            raise exceptions.UnsupportedMediaType(media_type or "")
+        return super().parse(stream, media_type, parser_context)
 
 
 def read(raw: bytes | str, *, parts: int = limits.BODY_PARTS) -> Any:

@@ -17,6 +17,7 @@ from rest_framework.views import APIView
 
 from checkpoints import clock
 from checkpoints.fields import Locked
+from hitl import throttles
 from hitl.models import IdempotencyKey
 from hitl.problems import response as problem
 
@@ -126,8 +127,9 @@ def _place(row: IdempotencyKey, request: HttpRequest) -> ResolverMatch | None:
     if made := row.made.split():
         folders = [f"{API}{FOLDERS[kind]}/{one}" for one in reversed(made) if (kind := one.partition("_")[0]) in FOLDERS]
         return _readable(folders[0]) if folders else None
-    parts = request.path_info.removeprefix(API).split("/")
-    found = (_readable(API + "/".join(parts[:count])) for count in range(len(parts), 0, -1))
+    api = next((prefix for prefix in throttles.API if request.path_info.startswith(prefix)), API)
+    parts = request.path_info.removeprefix(api).split("/")
+    found = (_readable(api + "/".join(parts[:count])) for count in range(len(parts), 0, -1))
     return next((match for match in found if match is not None), None)
 
 

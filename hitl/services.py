@@ -323,7 +323,7 @@ def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: Actor) ->
     """Count an answer that did not fit, and ask again in words that name what was wrong (S3-33). A question closed meanwhile stays so."""
     words = " ".join(f"{field}: {text}" if field else text for field, texts in errors.items() for text in texts)[:REFINED]
     keyed.made(pause.shown_id)
-    if Pause.objects.open().filter(pk=pause.pk).update(attempts=F("attempts") + 1, refined=words):
+    if Pause.objects.open().filter(pk=pause.pk).change(attempts=F("attempts") + 1, refined=words):
         pause.refresh_from_db(fields=["attempts", "refined"])
         log.append(pause.run.thread_id, pause.run_id, [asked(pause, again=True, errors=dict(errors), answered_by=by.get_username())])
         planning.plan_refined(pause, by=by)

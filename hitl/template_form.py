@@ -39,10 +39,7 @@ class TemplateForm(forms.Form):
         super().__init__(data, initial=first)
         self.template = template
         titles = dict(StepTemplate.objects.order_by("version").values_list("slug", "title"))
-        self.headings = [
-            {"title": titles.get(step["step_template_slug"], step["step_template_slug"]), "name": name_of(step), "also": list(also(step))}
-            for step in template.steps
-        ]
+        self.headings = [{"title": _title(step, titles), "name": name_of(step), "also": list(also(step))} for step in template.steps]
         for number, step in enumerate(template.steps):
             for name, field in _fields(step).items():
                 self.fields[f"{number}.{name}"] = field
@@ -85,6 +82,14 @@ class TemplateForm(forms.Form):
 
 def name_of(step: Mapping[str, Any]) -> str:
     return str(step.get("name") or step.get("step_type") or step.get("step_template_slug"))
+
+
+def _title(step: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+    """The title of the step's template; of a step that names its type alone, that of the usual one."""
+    if slug := str(step.get("step_template_slug") or ""):
+        return titles.get(slug, slug)
+    kind = definitions.usual(str(step.get("step_type") or ""))
+    return kind.title if kind else name_of(step)
 
 
 def also(step: Mapping[str, Any]) -> Iterator[str]:

@@ -190,12 +190,12 @@ def resume(run_id: uuid.UUID, *, by: User, via: Via, checkpoint_id: uuid.UUID | 
     """Go on with a run (S0-11, 42): the run to follow is in the answer.
 
     One that waits asks again, one at work is followed; a failed one is taken up where it failed. With `checkpoint_id` a new run
-    begins there, whatever became of this one; its thread must be free.
+    begins there, whatever became of this one; its thread must be free. Where the run stands at that checkpoint, it is the run to follow.
     """
     run = find_run(run_id, by=by)
     if checkpoint_id is not None and not Checkpoint.objects.filter(pk=checkpoint_id, thread=run.thread_id).exists():
         raise NotFound("The run's thread has no such checkpoint.")
-    if checkpoint_id is None and run.status in LIVE:
+    if run.status in LIVE and checkpoint_id in (None, run.thread.head_id):
         pause = Pause.objects.open().shown().filter(run=run).first()
         return ask_again(pause) if pause is not None else Said(run=run, how="following")
     if run.work_order_id is not None:

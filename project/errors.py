@@ -32,6 +32,7 @@ from runs.agents.approval import RulesRefused
 from runs.asking_again import CannotAskAgain
 from runs.coders import NoCoder
 from runs.definitions import TemplateInvalid, TemplateNotFound, TemplateNotNamed
+from runs.engine.begin import NothingKept
 from runs.explaining import CallInvalid, ToolNotFound
 from runs.forks import ForkForbidden, ImportStands, NothingToFork, ReasonMissing, ReviewStands
 from runs.keyed import KeyTaken
@@ -86,6 +87,7 @@ STATUS: dict[type[Exception], int] = {
     queued.TurnRefused: 409,
     MergeFailed: 422,
     RunEnded: 409,
+    NothingKept: 409,
     CannotAskAgain: 409,
     services.AnswerInvalid: 422,
     InputInvalid: 422,

@@ -404,7 +404,7 @@ REST_FRAMEWORK = {
     "UNICODE_JSON": False,  # escapes, since a state may hold what UTF-8 cannot: half a surrogate pair
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated", "hitl.authentication.WithinScope"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["hitl.incoming.JsonParser"],
+    "DEFAULT_PARSER_CLASSES": ["hitl.incoming.JsonParser", "hitl.incoming.UntypedJsonParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "DEFAULT_THROTTLE_CLASSES": ["hitl.throttles.PerPerson"],
     "NUM_PROXIES": NUM_PROXIES,
@@ -417,7 +417,8 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "DESCRIPTION": "Long-running work that stops for a person and starts again. Errors are RFC 9457 problem details with a stable `code`.",
     "SERVE_INCLUDE_SCHEMA": False,
-    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SCHEMA_PATH_PREFIX": "/api/(v1|agent-work-orders)",
+    "PARSER_WHITELIST": ["hitl.incoming.JsonParser", "hitl.api_portable.DocumentParser"],
     "ENUM_NAME_OVERRIDES": {
         "RunStatusEnum": "runs.states.RunStatus",
         "CheckpointStatusEnum": "checkpoints.models.CheckpointStatus",

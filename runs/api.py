@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints import ids
-from runs import definitions, repositories, rights, scopes, services
+from runs import definitions, outputs, repositories, rights, scopes, services
 from runs.frequency import HOW_LONG, WHEN, Frequency
 from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, StepTemplate, Template, WorkOrder
 from runs.workflows import extras
@@ -110,7 +110,9 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
     git_commit_count = serializers.SerializerMethodField()
     github_pull_request_url = serializers.SerializerMethodField()
     usage = serializers.SerializerMethodField(help_text="Tokens and dollars that agents told of so far; steps that failed are not in it.")
-    checkpoint_data = serializers.SerializerMethodField()
+    checkpoint_data = serializers.SerializerMethodField(
+        help_text="Where a resume goes on, and the work's `outputs`; of one order also `step_outputs`: what each step showed last."
+    )
     last_checkpoint = serializers.SerializerMethodField()
     thread_id = serializers.CharField(source="thread.shown_id")
     run_id = serializers.SerializerMethodField()
@@ -170,6 +172,7 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
         return {
             "checkpoint_id": head.shown_id, "status": head.status, "node_id": head.node_id, "next_step": head.next_step,
             "completed_nodes": head.completed_nodes, "total_nodes": head.total_nodes, "commit": git.get("commit"),
+            "outputs": order.outputs, **({"step_outputs": outputs.shown_by_steps(order)} if self.context.get("whole") else {}),
         }  # fmt: skip
 
     @extend_schema_field(OpenApiTypes.STR)

@@ -13,11 +13,11 @@ from checkpoints import codec, redaction
 from runs import agents as agents  # registers the agent step
 from runs import coders, keyed, policies
 from runs import workflows as workflows  # registers the step functions
-from runs.frequency import Frequency
+from runs.frequency import Frequency, needs_checkpoints
 from runs.models import Definition, StepTemplate, Template
 from runs.steps import graphs as graphs  # registers "langgraph"
-from runs.workflows import extras, schemas, spelling
-from runs.workflows.base import ConfigInvalid, UnknownStep, check_config, find
+from runs.workflows import coding, extras, schemas, spelling
+from runs.workflows.base import ConfigInvalid, UnknownStep, asks_by_itself, check_config, find
 from runs.workflows.fingerprint import fingerprint
 from runs.workflows.flow import SUB_STEPS
 from runs.workflows.sequence import Choice, FrozenStep
@@ -80,11 +80,15 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, after: int |
     kept = {name: getattr(last, name) for name in EDITED} if last else {"title": slug}
     values = {**kept, **fields}
     _check_texts(slug, fields)
-    freeze_steps(values.get("steps", []))
+    frozen_steps = freeze_steps(values.get("steps", []))
+    if last is None and "reducers" not in fields and coders.writes_code(frozen_steps):
+        values["reducers"] = dict(coding.REDUCERS)  # else what each agent used would take the place of what the one before did
     _check_people(values["steps"], "steps")
     _check_schema(values.get("input_schema", {}))
     _check_reducers(values.get("reducers", {}))
     _check_keeping(values)
+    if values.get("frequency") == Frequency.OFF:
+        _check_off(frozen_steps, needs_repository=values.get("needs_repository", True))
     if last and values == kept:
         return last
     keyed.made("")
@@ -231,7 +235,9 @@ def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str], ins
         raise TemplateInvalid({f"steps.{position}.{name}": [spelling.unknown("key", str(name), STEP_KEYS)] for name in misspelt})
     step_type = str(step.get("step_type") or "")
     slug = str(step.get("step_template_slug") or "")
-    kind = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
+    kind = StepTemplate.objects.filter(slug=slug).order_by("-version").first() if slug else usual(step_type)
+    if kind is None and not slug and step_type:
+        raise TemplateInvalid({f"steps.{position}.step_type": [_no_usual(step_type)]})
     if kind is None:
         known = StepTemplate.objects.order_by("slug").values_list("slug", flat=True).distinct()
         raise TemplateInvalid({f"steps.{position}.step_template_slug": [spelling.unknown("step template", slug, known)]})
@@ -269,6 +275,18 @@ def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str], ins
     if kind.sub_steps:
         frozen["sub_steps"] = freeze_steps(kind.sub_steps, inside=(*inside, kind.slug))
     return frozen
+
+
+def usual(step_type: str) -> StepTemplate | None:
+    """The step template of a step that names its type alone (S4, level 9): `standard-<type>`, else the one called as the type."""
+    found = StepTemplate.objects.filter(slug__in=(f"standard-{step_type}", step_type)).order_by("-version")
+    return min(found, key=lambda kind: kind.slug == step_type, default=None)
+
+
+def _no_usual(step_type: str) -> str:
+    known = StepTemplate.objects.filter(slug__startswith="standard-").values_list("slug", flat=True).distinct()
+    words = spelling.unknown("usual step template of the type", step_type, [slug.removeprefix("standard-") for slug in known])
+    return f"{words} A step of another type names its step_template_slug."
 
 
 def fingerprint_of(name: str) -> str:
@@ -384,6 +402,16 @@ def _check_keeping(values: Mapping[str, Any]) -> None:
         policies.check_keeping(values)
     except policies.PolicyInvalid as error:
         raise TemplateInvalid({error.field: [str(error)]}) from error
+
+
+def _check_off(steps: Sequence[FrozenStep], *, needs_repository: bool) -> None:
+    """Raise TemplateInvalid where a template without checkpoints would promise what only they can keep (S0-17)."""
+    found = [(step["name"], needs_checkpoints(step, asks=asks_by_itself(step["function"]))) for step in steps]
+    errors = [f"The step {name!r} {words}, which takes checkpoints." for name, words in found if words]
+    if needs_repository:
+        errors.append("Work on a repository takes checkpoints: each commit is found by them. Set needs_repository to false.")
+    if errors:
+        raise TemplateInvalid({"frequency": errors})
 
 
 def _check_schema(schema: Any) -> None:

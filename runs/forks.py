@@ -105,6 +105,8 @@ def origin_of(checkpoint: Checkpoint) -> tuple[Run, str]:
         raise NothingToFork("Nothing follows this checkpoint. Choose an earlier one.")
     if wrote.parent_id is not None:
         raise NothingToFork("This checkpoint is a child run's. Fork the run that started it, from its own checkpoint.")
+    if not wrote.keeps_checkpoints:
+        raise NothingToFork("Its template keeps no checkpoints to go on from: this one only says where the run began. Begin the work anew.")
     return wrote, following(checkpoint)
 
 

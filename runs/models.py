@@ -23,6 +23,7 @@ from runs import states
 from runs.artifact_models import Artifact as Artifact
 from runs.clock_models import HostClock as HostClock
 from runs.credential_models import Credential as Credential
+from runs.frequency import Frequency
 from runs.queued_models import QueuedTurn as QueuedTurn
 from runs.recipe_models import OWN_REDUCERS as OWN_REDUCERS
 from runs.recipe_models import Definition as Definition
@@ -288,6 +289,16 @@ class Run(ids.Shown, models.Model):
         """Its definition, without a query where this process has seen it before."""
         return Definition.known(self.definition_id)
 
+    @property
+    def keeps_checkpoints(self) -> bool:
+        """Whether it leaves behind what another run could go on from."""
+        return self.frozen.frequency != Frequency.OFF
+
+    @property
+    def may_be_taken_up(self) -> bool:
+        """Whether another run may go on where it stopped without completing."""
+        return self.status in states.RETRIED and self.keeps_checkpoints
+
 
 class Panel(models.Model):
     """Who answers, as a step's `review` rules have it: kept under the digest of that part, so that a person's questions are in an index."""
@@ -341,7 +352,7 @@ class PauseQuerySet(models.QuerySet["Pause"]):
         return self.filter(pk=pause.pk, told__lt=Told.END).exclude(status=PauseStatus.OPEN).update(told=Told.END)
 
     def change(self, **fields: Any) -> int:
-        """Write what may change whom a question waits for, and when that was: every writer but that of a new row does it by this."""
+        """Write what people see of a question, or whom it waits for, and when that was: every writer but that of a new row uses this."""
         return self.update(**fields, changed_at=clock.now())
 
     def changed(self, *, since: dt.datetime, limit: int) -> models.QuerySet[Pause, tuple[uuid.UUID, dt.datetime]]:

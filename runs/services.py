@@ -23,7 +23,7 @@ from runs.engine.facts import created, line, unkept
 from runs.engine.interruptions import BEFORE, STOPS
 from runs.forks import ForkForbidden, NothingToFork, check_brought, check_imported, check_reason, origin_of, terms
 from runs.models import Definition, Pause, Repository, Run, Template, WorkOrder
-from runs.states import EXPIRED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, PauseStatus, RunEnded
+from runs.states import FAILED, PAUSED, PENDING, RETRIED, RUNNING, FailureCode, PauseStatus, RunEnded
 from runs.tasks import next_turn_on_commit, nudge_on_commit
 from runs.urgency import Urgency
 from runs.workflows import attached, calls, schemas, sequence
@@ -31,8 +31,6 @@ from runs.workflows.base import Delivery
 
 FIRST_STATE = imported.NOTHING_ANSWERED
 """What every thread's first run starts from, beside its input."""
-RETRIED = frozenset({FAILED, EXPIRED})
-"""Ends that a run may be taken up from."""
 
 
 class InputInvalid(Exception):

@@ -24,6 +24,8 @@ COMPLETED, FAILED, CANCELLED, EXPIRED = RunStatus.COMPLETED, RunStatus.FAILED, R
 
 LIVE = frozenset({PENDING, RUNNING, PAUSED})
 ENDED = frozenset({COMPLETED, FAILED, CANCELLED, EXPIRED})
+RETRIED = frozenset({FAILED, EXPIRED})
+"""Ends that a run may be taken up from."""
 
 MOVES: dict[RunStatus, frozenset[RunStatus]] = {
     PENDING: frozenset({RUNNING, PAUSED, CANCELLED}),  # PAUSED: an answer was taken back before the run went on with it

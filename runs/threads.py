@@ -13,13 +13,13 @@ from django.db import IntegrityError, transaction
 
 from checkpoints import clock, codec, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread, WhenBusy
-from runs import conversation, definitions, keyed, rights, urgency
+from runs import conversation, definitions, keyed, remembered, rights, urgency
 from runs.engine.begin import Start, begin, following
 from runs.engine.facts import line, unkept
 from runs.forks import check_imported, terms
 from runs.models import Definition, Run, Template
-from runs.services import FIRST_STATE, RETRIED, InputInvalid, check_input, check_words, take_up
-from runs.states import CANCELLED, FAILED, LIVE
+from runs.services import FIRST_STATE, InputInvalid, check_input, check_words, take_up
+from runs.states import CANCELLED, FAILED, LIVE, RETRIED
 from runs.tasks import nudge_on_commit
 from runs.workflows import attached, calls, owned, sequence
 
@@ -93,10 +93,18 @@ class Place:
 
 
 @transaction.atomic(durable=True)
-def open_thread(*, by: User, title: str = "", team: Group | None = None, when_busy: WhenBusy = WhenBusy.REFUSE) -> Thread:
-    """A thread without a work order. Raises InputInvalid."""
-    check_words(title, "")
-    thread = Thread.objects.create(owner=by, team=team, title=title, when_busy=when_busy)
+def open_thread(
+    *,
+    by: User,
+    title: str = "",
+    team: Group | None = None,
+    when_busy: WhenBusy = WhenBusy.REFUSE,
+    user_id: str = "",
+    session_id: str = "",
+) -> Thread:
+    """A thread without a work order. `user_id` and `session_id` say whose memory it shares: `runs.remembered`. Raises InputInvalid."""
+    check_words(title, user_id + session_id)
+    thread = Thread.objects.create(owner=by, team=team, title=title, when_busy=when_busy, for_user=user_id, session=session_id)
     keyed.made(thread.shown_id)
     return thread
 
@@ -110,7 +118,9 @@ def place_of(thread_id: uuid.UUID) -> Place:
 def offer(place: Place, *, now: dt.datetime) -> dict[str, str] | None:
     """The failed run that could be resumed instead, as `{"run_id", "checkpoint_id", "failed_at"}` (S0-77)."""
     last, head = place.last, place.head
-    if last is None or head is None or last.status != FAILED or last.ended_at is None or last.ended_at < now - OFFERED_FOR:
+    if last is None or head is None or not last.keeps_checkpoints or last.status != FAILED:
+        return None
+    if last.ended_at is None or last.ended_at < now - OFFERED_FOR:
         return None
     return {"run_id": last.shown_id, "checkpoint_id": head.shown_id, "failed_at": last.ended_at.isoformat()}
 
@@ -142,11 +152,12 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     definition = _definition(turn, place)
     rights.check_order(definition.template_slug, by)
     _check_stops(definition, turn)
-    start = plan(turn, place, definition, _checkpoint(turn, place, thread_id), now=clock.now())
+    thread = Thread.objects.get(pk=thread_id)
+    before = remembered.of(thread, definition) if place.head is None and not turn.manual else None
+    start = plan(turn, place, definition, _checkpoint(turn, place, thread_id), now=clock.now(), known=before)
     check_imported(start.parent, definition.steps, start.next_step)
     if turn.manual:
         start = terms(definition, start, steered=turn.steers, wrote=_pinned(start.parent), around=turn.step_around)
-    thread = Thread.objects.get(pk=thread_id)
     keyed.made(thread.shown_id)
     soon = urgency.of_new(by)
     run = begin(
@@ -163,7 +174,8 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     )
     how = f"{by.get_username()} began a run at step {start.next_step}" + (f": {turn.reason}" if turn.reason else "")
     given = {**(turn.state or {}), **(turn.input or {})}
-    log.append(thread_id, run.pk, [line(how, start.next_step), *unkept(given, start.next_step)])
+    known = [line(f"Knows what was said on {before.thread}, with the same user in the same session", start.next_step)] if before else []
+    log.append(thread_id, run.pk, [line(how, start.next_step), *known, *unkept(given, start.next_step)])
     nudge_on_commit(run.pk, run.queue, urgency=soon)
     keyed.made(run.shown_id)
     return run
@@ -204,7 +216,15 @@ def _retry(place: Place, by: User) -> Run:
     return run
 
 
-def plan(turn: Turn, place: Place, definition: Definition, checkpoint: Checkpoint | None, *, now: dt.datetime) -> Start:
+def plan(
+    turn: Turn,
+    place: Place,
+    definition: Definition,
+    checkpoint: Checkpoint | None,
+    *,
+    now: dt.datetime,
+    known: remembered.Remembered | None = None,
+) -> Start:
     """Where the run begins, and with what state.
 
     By itself (S1-1..5, 18, 19, 23): a thread that has not run begins at the first step; after a completed run the input is the next
@@ -219,7 +239,7 @@ def plan(turn: Turn, place: Place, definition: Definition, checkpoint: Checkpoin
             raise NothingToResume(
                 "The last run of this thread has ended and no input came with this one, so there is nothing to go on with."
             )
-        kept = {key: value for key, value in (before or {}).items() if key not in PER_TURN}
+        kept = {key: value for key, value in (before or (known.state if known else {})).items() if key not in PER_TURN}
         found = None if turn.replaces else offer(place, now=now)
         context = {owned.RESUME_CONTEXT: {key: found[key] for key in ("checkpoint_id", "failed_at")}} if found else {}
         kept = _with_cut_off(kept, _wrote(checkpoint) if turn.replaces else place.last, definition)
@@ -271,6 +291,9 @@ def _checkpoint(turn: Turn, place: Place, thread_id: uuid.UUID) -> Checkpoint | 
     found = Checkpoint.objects.filter(pk=turn.checkpoint_id, thread=thread_id).first()
     if found is None:
         raise InputInvalid({"checkpoint_id": ["This thread has no such checkpoint."]})
+    wrote = _wrote(found)
+    if wrote is not None and not wrote.keeps_checkpoints:
+        raise NothingToResume("The template of that run keeps no checkpoints to go on from. Send new input, which begins a new run.")
     return found
 
 

@@ -170,7 +170,7 @@ def _parts_of(order: WorkOrder, here: Address, *, by: User, wanted: str, **answe
         "may_cancel": not guest and (order.status in {"pending", "running"} or order.gathering),
         "may_suspend": not guest and order.status in {"pending", "running"},
         "suspended_by": family.suspended_by([run, *below] if run else []),
-        "may_retry": not guest and run is not None and run.status in runs.RETRIED,
+        "may_retry": not guest and run is not None and run.may_be_taken_up,
         "may_ask_again": not guest and asking_again.may_ask_again(order),
         "earlier": earlier,
         "successor": successor,

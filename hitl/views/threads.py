@@ -34,7 +34,7 @@ from runs.coders import NoCoder
 from runs.definitions import TemplateNotFound
 from runs.forks import ImportStands, ReviewStands
 from runs.models import Pause, Run, Template
-from runs.services import RETRIED, InputInvalid, PauseClosed
+from runs.services import InputInvalid, PauseClosed
 from runs.states import LIVE, RunEnded
 from runs.threads import NothingToResume, ThreadBusy, Turn
 from runs.workflows import owned
@@ -203,7 +203,7 @@ def page_of(
         "when_busy": BusyForm(initial={"when_busy": thread.when_busy}),
         "several": len(pauses) > 1,
         "offer": _offer(state, run),
-        "may_resume": not guest and run is not None and run.status in RETRIED,
+        "may_resume": not guest and run is not None and run.may_be_taken_up,
         "may_cancel": not guest and alive and not own,
         "suspended_by": family.suspended_by([run, *below] if run else []),
         "seq": latest.last_seq,

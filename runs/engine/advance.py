@@ -184,6 +184,8 @@ def _log_failure(held: Held, step: FrozenStep, error: Exception) -> None:
 def _checked(held: Held, outcome: Any) -> Outcome:
     """A step's answer, if it is one and leads to steps that there are."""
     match outcome:
+        case Ask() | Gather() if not held.run.keeps_checkpoints:
+            raise StepFailed("This step asks, or starts child runs, and its template keeps no checkpoints.", code="checkpoints_off")
         case Go(to=to):
             targets = [to]
         case Ask(ways=ways, required_inputs=asked):

@@ -14,7 +14,7 @@ from runs.engine import approvals
 from runs.engine.facts import CARRIED, asking, created
 from runs.engine.interruptions import LOOP_LIMIT
 from runs.models import Definition, Pause, Run, WorkOrder
-from runs.states import FailureCode, PauseStatus, RunStatus
+from runs.states import FailureCode, PauseStatus, RunEnded, RunStatus
 from runs.workflows import sequence
 
 STEERED = tuple(name for name in (*CARRIED, "outputs") if name not in {approvals.KEY, approvals.SKIPPED})
@@ -38,6 +38,12 @@ ANEW = {
     *due.COLUMNS,
 }
 """Columns of a pause that are not taken over when it is asked again."""
+
+
+class NothingKept(RunEnded):
+    """The run's template keeps no checkpoints, so no other run goes on where it failed. Nothing was changed."""
+
+    code = "checkpoints_off"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +119,10 @@ def following(checkpoint: Checkpoint) -> str:
 def again(run: Run, head: Checkpoint, state: dict[str, Any], **fields: Any) -> Run:
     """A run that goes on where `run` stopped: at the step that failed, or waiting for the child runs that did not complete.
 
-    It is the same execution: what is recorded under its key holds. Call inside a transaction.
+    It is the same execution: what is recorded under its key holds. Call inside a transaction. Raises NothingKept.
     """
+    if not run.keeps_checkpoints:
+        raise NothingKept("This run's template keeps no checkpoints, so there is nothing to go on from. Begin the work anew.")
     foreign = imported.is_imported(head)
     gathering = "gather" in head.metadata and not head.next_step and not foreign
     metadata: dict[str, Any] = {"gather": {**head.metadata["gather"], "again": True}} if gathering else {}

@@ -160,7 +160,7 @@ def failed(held: Held, error: Exception) -> None:
     code = error.code[:64] if isinstance(error, KNOWN) else FailureCode.STEP_ERROR
     words = _words(held, error)
     fields = {"status": FAILED, "error": words, "failure_code": code, "ended_at": clock.now(), **FREE}
-    state = None if isinstance(error, store.CheckpointDamaged) else held.state
+    state = None if isinstance(error, store.CheckpointDamaged) or not held.run.keeps_checkpoints else held.state
     facts, checkpoint = entries.failure(held.run, held.head, state, code=code, words=words, written=held.written, relied=held.relied)
     _end(held, fields, facts, checkpoint, words=words)
 

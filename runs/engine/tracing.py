@@ -19,7 +19,9 @@ def wanted(held: Held, outcome: Go) -> bool:
         case Frequency.LOOPS:
             looped = held.head.node_id == held.at  # the last round of a step that went to itself
             return outcome.to == held.at or looped or outcome.commit is not None
-        case Frequency.FAILURE:
+        case Frequency.NODES:
+            return outcome.to != held.at or outcome.commit is not None
+        case Frequency.FAILURE | Frequency.OFF:
             return outcome.commit is not None
 
 

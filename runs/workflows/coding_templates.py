@@ -13,6 +13,7 @@ STEP_TEMPLATES = {
     "planner-design": ("Plan the design", "coding.plan"),
     "planner-risks": ("Plan against the risks", "coding.plan"),
     "multi-agent-planning": ("Planning", "coding.plan_together"),
+    "standard-planning": ("Planning", "coding.plan"),
     "simple-execute": ("Execute", "coding.execute"),
     "standard-execute": ("Execute", "coding.execute"),
     "standard-review": ("Review", "coding.review"),

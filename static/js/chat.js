@@ -99,17 +99,46 @@ function remember({ dataset: { thread, saved } }) {
   if (!before || before.seq < now.seq) saveCheckpoint(thread, now);
 }
 
+const AUTO_RESUME = "auto_resume";
+
+/** Whether this browser resumes what waits as soon as it is opened (S0-43): only where its user has chosen so. */
+function resumesByItself() {
+  try {
+    return localStorage.getItem(AUTO_RESUME) === "on";
+  } catch { // forbidden
+    return false;
+  }
+}
+
+function offerAutoResume(root) {
+  const choice = root.querySelector("[data-auto-resume]:not([data-enlivened])"), box = choice?.querySelector("input");
+  if (!box) return;
+  choice.dataset.enlivened = "";
+  choice.hidden = false;
+  box.checked = resumesByItself();
+  box.addEventListener("change", () => {
+    try {
+      localStorage.setItem(AUTO_RESUME, box.checked ? "on" : "off");
+    } catch { // forbidden: the button is there
+      box.checked = false;
+    }
+  });
+}
+
 /** `show(html)` shows the page that answered a form, and tells whether it was one. */
 export function mount(root, show) {
   if (!box) return;
   showPage = show;
   const before = savedCheckpoint(root.dataset.thread);
-  if (before?.status === "pending_input" && root.dataset.waits === "true") announce("Your previous session is waiting for input.");
+  const waits = before?.status === "pending_input" && root.dataset.waits === "true";
+  if (waits) announce("Your previous session is waiting for input.");
   enliven(root);
   remember(root);
+  if (waits && resumesByItself()) root.querySelector("form[data-resume]")?.requestSubmit();
 }
 
 function enliven(root) {
+  offerAutoResume(root);
   for (const form of root.querySelectorAll("form[data-chat]:not([data-enlivened])")) {
     form.dataset.enlivened = "";
     form.addEventListener("submit", send);

@@ -35,7 +35,7 @@ from runs.models import Pause, QueuedTurn, Run, Template
 from tests.adversary import bodies
 from tests.adversary.bodies import Pick
 from tests.adversary.world import PEOPLE, REVIEWERS, SECRET, SOURCE, STEPS, TEAM, World
-from tests.matrix.addresses import ADDRESSES, API
+from tests.matrix.addresses import ADDRESSES, API, PRINTED
 from tests.matrix.walk import ARGUMENT
 from tests.matrix.world import NOTHING
 
@@ -215,6 +215,8 @@ CHECKPOINT, DECISION, TURN, DELIVERY = "<ckpt:checkpoint_id>", "<dec:decision_id
 MOVES: dict[str, Body] = {
     f"POST {API}work-orders": _of(bodies.order),
     f"POST {API}work-orders/{ORDER}/resume": _of(bodies.answer),
+    f"POST {PRINTED}": _of(bodies.order),
+    f"POST {PRINTED}{ORDER}/resume": _of(bodies.answer),
     f"POST {API}work-orders/{ORDER}/cancel": plain,
     f"POST {API}work-orders/{ORDER}/retry": plain,
     f"POST {API}work-orders/{ORDER}/again": plain,
@@ -243,6 +245,7 @@ MOVES: dict[str, Body] = {
     f"POST {API}inbound/<slug:source>": _inbound,
     f"PUT {API}templates/workflows/<slug:slug>": _template,
     f"PUT {API}templates/steps/<slug:slug>": _step_template,
+    f"PUT {PRINTED}templates/workflows/<slug:slug>": _template,
     "POST work-orders/new": _page_order,
     f"POST work-orders/{ORDER}/cancel": plain,
     f"POST work-orders/{ORDER}/suspend": plain,
@@ -328,6 +331,7 @@ STILL: dict[str, str] = {
     "command api_token": SHELL,
     **{f"{method} favicon.ico": "Sends on to a picture." for method in ("POST", "PUT", "PATCH", "DELETE")},
     f"PUT {API}repositories/<repo:repository_id>": SETTLES,
+    f"PUT {PRINTED}repositories/<repo:repository_id>/template-execution": SETTLES,
     f"PUT {API}repositories/<repo:repository_id>/template-execution": SETTLES,
     **{f"admin runs_repository {what}": SETTLES for what in ("add", "change", "delete")},
     **{f"admin runs_credential {what}": SETTLES for what in ("add", "change", "delete")},

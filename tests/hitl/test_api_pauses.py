@@ -56,6 +56,16 @@ def test_a_pause_has_the_fields_of_the_document(ana_api, url, paused):
     assert state["created_at"] == state["pause_timestamp"]
 
 
+def test_a_pause_says_when_it_last_changed(ana_api, paused, ana):
+    """S4-13: `updated_at` was when it was opened, whatever became of it, until it was closed."""
+    address = f"/api/v1/pauses/{pause_of(paused).shown_id}"
+    times = [ana_api.get(address).json()["updated_at"]]
+    for path, body in (("claim", {}), ("release", {}), ("decisions", {"decision": "approve"})):
+        assert ana_api.post(f"{address}/{path}", body, format="json").status_code < 300
+        times.append(ana_api.get(address).json()["updated_at"])
+    assert sorted(set(times)) == times
+
+
 def test_the_server_names_the_answers_that_may_be_given(ana_api, url):
     """F28."""
     assert ana_api.get(f"{url}/pause-state").json()["answers"] == ["approve", "revise", "cancel"]

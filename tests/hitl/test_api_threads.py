@@ -72,6 +72,68 @@ def test_a_run_is_answered_resumed_and_cancelled_over_rest(call, thread):
     assert said["run"]["id"] != run
 
 
+def test_a_run_that_waits_is_resumed_by_the_checkpoint_it_waits_at(call, thread):
+    """S0-42, S0-73: a client sends the checkpoint that it remembers. Before, that was 409, as if another run were wanted."""
+    run = call("post", f"threads/{thread.shown_id}/runs", {"template": "talk-pausing", "input": {}}, status=201)["id"]
+    before = Run.objects.count()
+    [pending] = call("get", "runs?status=pending_input&mine=true")["results"]
+    said = call("post", f"runs/{run}/resume", {"checkpoint_id": pending["pending_input"]["checkpoint_id"]})
+    assert (said["how"], said["id"], said["run"]["id"], said["run"]["status"]) == ("asked", run, run, "paused")
+    earlier = Checkpoint.objects.filter(thread=thread).earliest("created_at").shown_id
+    assert call("post", f"runs/{run}/resume", {"checkpoint_id": earlier}, status=409)["code"] == "run_live"
+    assert Run.objects.count() == before
+    assert call("post", f"runs/{run}/input", {"content": "APPROVE"}, status=201)["id"] == run
+    assert call("get", f"runs/{run}")["status"] == "completed"
+
+
+def test_a_run_that_waits_for_a_worker_is_followed_from_where_it_stands(api, ana, thread):
+    """S0-42: its first checkpoint is the one that it stands at."""
+    run = turns.invoke(thread.pk, Turn(template="talk", input={}), by=ana)
+    head = Checkpoint.objects.get(thread=thread).shown_id
+    said = api(ana).post(f"/api/v1/runs/{run.shown_id}/resume", {"checkpoint_id": head}, format="json")
+    assert (said.status_code, said.json()["how"], said.json()["id"]) == (200, "following", run.shown_id)
+
+
+def test_a_workflow_is_named_by_its_path_too(call, thread):
+    """S0-40: `workflow_uri` was no key that was known, so the first message of a thread was refused."""
+    path = f"threads/{thread.shown_id}/runs"
+    said = call("post", path, {"workflow_uri": "workflows/talk.yaml", "input": {"input": "Hello"}}, status=201)
+    assert (said["id"], said["run"]["template"]) == (said["run"]["id"], "talk")
+    assert call("post", path, {"workflow_uri": "talk", "template": "talk", "input": "More"}, status=201)["how"] == "started"
+    for wrong in (
+        {"workflow_uri": "talk.yaml", "template": "talk-pausing"},
+        {"workflow_uri": "../"},
+        {"workflow_uri": "a b"},
+        {"workflow_uri": 3.5},
+    ):
+        assert call("post", path, {"input": "x", **wrong}, status=400)["errors"].keys() == {"workflow_uri"}
+    assert call("post", path, {"workflow_uri": "workflows/none.yaml", "input": "x"}, status=404)["code"] == "template_not_found"
+
+
+def test_what_was_asked_last_comes_first_and_mine_is_mine(call, api, ana, ben, team):
+    """S0-57, S0-58: before, by the age of the run; and the team's were among them. Page by page too."""
+    own = [turns.open_thread(by=ana, team=team).shown_id for _ in range(3)]
+    theirs = turns.open_thread(by=ben, team=team).shown_id
+    for opened, by in [*((one, ana) for one in own), (theirs, ben)]:
+        call("post", f"threads/{opened}/runs", {"template": "talk-pausing", "input": {}}, by=by, status=201)
+    call("post", f"threads/{own[0]}/runs", {"input": "shorter"}, status=201)  # asked anew
+
+    def asked(query: str) -> list[str]:
+        found, url = [], f"runs?status=pending_input&limit=1{query}"
+        while url:
+            page = call("get", url)
+            found += [one["pending_input"]["thread_id"] for one in page["results"]]
+            url = (page["next"] or "").partition("/api/v1/")[2]
+        return found
+
+    assert asked("") == [own[0], theirs, own[2], own[1]]
+    assert asked("&mine=true") == [own[0], own[2], own[1]]
+    [last] = call("get", "runs?status=pending_input&mine=1&limit=1")["results"]
+    assert {"run_id", "thread_id", "checkpoint_id", "prompt", "created_at"} <= last["pending_input"].keys()
+    assert last["pending_input"]["run_id"] == last["id"]
+    assert call("get", "runs?mine=perhaps", status=400)["code"] == "invalid"
+
+
 def test_a_run_and_its_child_runs_are_suspended_over_rest(api, thread, ana):
     """Issue 3, 5: each at its own next boundary."""
     run = turns.invoke(thread.pk, Turn(template="talk", input={}), by=ana)

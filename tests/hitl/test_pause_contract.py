@@ -47,12 +47,24 @@ def test_an_order_with_history_is_not_deleted_piecemeal(paused):
         WorkOrder.objects.get(pk=paused.pk).delete()
 
 
-def test_an_order_carries_the_context_it_is_resumed_from(paused, ana, api):
-    """S4-17, S4-18."""
-    order = api(ana).get(f"/api/v1/work-orders/{paused.shown_id}").json()
+def test_an_order_carries_the_context_it_is_resumed_from_and_what_its_steps_showed(paused, ana, api):
+    """S4-17, S4-18: before, the outputs of steps were not in it."""
+    client, url = api(ana), f"/api/v1/work-orders/{paused.shown_id}"
+    order = client.get(url).json()
     data = order["checkpoint_data"]
     assert (data["node_id"], data["status"], data["completed_nodes"], data["total_nodes"]) == ("planning", "pending_input", 1, 4)
     assert order["last_checkpoint"] == "awaiting_plan_approval"
+    first = pause_of(paused)
+    assert data["step_outputs"] == {"planning": {"pause_id": first.shown_id, "revision": 1, "content": first.content}}
+    services.decide(first.pk, action="revise", by=ana, via=Via.REST, feedback="shorter")
+    services.decide(pause_of(drive(paused)).pk, action="approve", by=ana, via=Via.REST)
+    done = pause_of(drive(paused))
+    data = client.get(url).json()["checkpoint_data"]
+    assert list(data["step_outputs"]) == ["planning", done.step]
+    assert data["step_outputs"]["planning"]["revision"] == 2 and data["step_outputs"][done.step]["content"] == done.content
+    assert data["outputs"] == fresh(paused).outputs
+    [listed] = client.get("/api/v1/work-orders").json()["results"]
+    assert "step_outputs" not in listed["checkpoint_data"] and listed["checkpoint_data"]["outputs"] == data["outputs"]
 
 
 def test_an_order_goes_through_the_seven_phases_in_their_order(make_order, ana):

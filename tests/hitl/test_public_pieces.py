@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import uuid
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
+from jsonschema import Draft202012Validator, ValidationError
+from rest_framework.test import APIClient
 
 from checkpoints import log
 from checkpoints.backends.base import Entry
 from checkpoints.backends.memory import MemoryStore
 from checkpoints.models import EventKind
 from hitl import waitgate
+from hitl.models import ApiToken
+from runs.models import WorkOrder
 from tests.conftest import drive, pause_of
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -60,6 +66,62 @@ def test_an_orchestrator_stops_answers_and_resumes_runs_with_a_token(make_order,
     assert [one["id"] for one in paused] == [run]
     assert tool.post(f"{address}/resume", {"decision": "approve"}, format="json").json() == {"success": True}
     assert (drive(order).status, tool.get(address).json()["run_id"]) == ("completed", run)
+
+
+class Orchestrator:
+    """An agent's runtime that knows nothing but the definitions: it makes requests of the tools' calls."""
+
+    def __init__(self, client):
+        self.client = client
+        self.tools = {tool["name"]: tool for tool in client.get("/api/v1/tools/definitions").json()["tools"]}
+
+    def call(self, name, **arguments):
+        tool = self.tools[name]
+        Draft202012Validator.check_schema(tool["input_schema"])
+        Draft202012Validator(tool["input_schema"]).validate(arguments)
+        path = tool["path"]
+        for key in re.findall(r"{(\w+)}", path):
+            path = path.replace(f"{{{key}}}", arguments.pop(key))
+        query = {key: arguments.pop(key) for key in tool["query"] if key in arguments}
+        return self.client.generic(
+            tool["method"], f"{path}?{urlencode(query)}", json.dumps(arguments), content_type="application/json"
+        ).json()
+
+
+@pytest.mark.django_db
+@pytest.mark.one_database
+def test_an_orchestrator_needs_nothing_but_the_definitions_of_its_tools(ana, api, templates):
+    """S4-70: there were routes, and no definitions that a model could be given."""
+    agent = Orchestrator(api(ana))
+    order = agent.call("create_work_order", template="writing", user_request="A leaflet")["id"]
+    drive(WorkOrder.objects.get())
+    [waiting] = agent.call("list_runs", status="pending_input", mine=True)["results"]
+    asked = agent.call("get_pause_state", order_id=order)
+    assert asked["run_id"] == waiting["id"] and waiting["work_order_id"] == order
+    assert agent.call("resume_work_order", order_id=order, decision="revise", feedback="shorter") == {"success": True}
+    assert agent.call("suspend_work_order", order_id=order)["success"]
+    assert agent.call("cancel_work_order", order_id=order) == {"success": True}
+    assert agent.call("get_work_order", order_id=order)["failure_code"] == "cancelled_by_user"
+    with pytest.raises(ValidationError):
+        agent.call("resume_work_order", order_id=order, decison="approve")
+
+
+@pytest.mark.django_db
+@pytest.mark.one_database
+@pytest.mark.parametrize(
+    ("scope", "can", "cannot"),
+    [
+        ("read", {"get_work_order"}, {"resume_work_order", "create_work_order"}),
+        ("ask", {"create_work_order", "cancel_work_order"}, {"resume_work_order"}),
+        ("answer", {"resume_work_order", "get_pause_state"}, {"create_work_order", "get_work_order"}),
+    ],
+)
+def test_a_program_is_offered_the_tools_that_its_token_may_use(ana, scope, can, cannot):
+    """S4-70: a program that asks is not even told how to answer."""
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {ApiToken.make(ana, name='x', scope=scope)[1]}")
+    tools = set(Orchestrator(client).tools)
+    assert can <= tools and not cannot & tools
 
 
 BOXES = {

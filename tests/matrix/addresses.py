@@ -23,6 +23,9 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, get_resolver
 
 API = "api/v1/"
+PRINTED = "api/agent-work-orders/"
+"""Where S4 has its addresses: `hitl.printed`."""
+REST = (API, PRINTED)
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -140,6 +143,7 @@ ADDRESSES: dict[str, Address] = {
     f"{API}templates/workflows/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_template"}),
     f"{API}templates/steps/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_steptemplate"}),
     f"{API}tools": login("GET"),
+    f"{API}tools/definitions": login("GET"),
     f"{API}tools/explain": login("POST", body={"tool": "clock"}),
     f"{API}threads": login("GET POST", done="paused"),
     f"{API}threads/import": operator("checkpoints.import_thread", "POST"),
@@ -196,8 +200,23 @@ ADDRESSES: dict[str, Address] = {
     f"{API}repositories/<repo:repository_id>": operator("runs.change_repository", "GET PUT"),
     f"{API}repositories/<repo:repository_id>/template-execution": operator("runs.change_repository", "PUT"),
     API: Address("nowhere", frozenset()),
+    PRINTED: login("GET POST", body={"template": "writing"}, done="paused"),
+    f"{PRINTED}{ORDER}": own("GET"),
+    f"{PRINTED}{ORDER}/pause-state": own("GET"),
+    f"{PRINTED}{ORDER}/resume": own("POST", body=YES, done="paused"),
+    f"{PRINTED}templates/workflows/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_template"}),
+    f"{PRINTED}repositories/<repo:repository_id>/template-execution": operator("runs.change_repository", "PUT"),
+    f"{PRINTED}.": Address("nowhere", frozenset()),
 }
 """Address as the resolver writes it → who may what. The last one is every other address below it: a 404."""
+
+
+def twin(path: str) -> str:
+    """The address below /api/v1/ that one of PRINTED is the same as; every other path is its own."""
+    rest = path.removeprefix(PRINTED)
+    if not path.startswith(PRINTED) or rest == ".":
+        return path
+    return API + (rest if rest.startswith(("templates/", "repositories/")) else f"work-orders/{rest}".rstrip("/"))
 
 
 def served(resolver: Any = None, prefix: str = "", namespaces: tuple[str, ...] = ()) -> Iterator[tuple[str, str, bool]]:

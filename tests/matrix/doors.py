@@ -11,7 +11,7 @@ from typing import Any, Literal
 from hitl import routing
 from project import asgi
 from project.errors import exception_handler
-from tests.matrix.addresses import API, served
+from tests.matrix.addresses import REST, served
 
 Kind = Literal["page", "rest", "admin", "stream", "socket"]
 
@@ -25,7 +25,10 @@ SOCKETS: dict[str, bool | None] = {
     "": None,
 }
 """Address → whether it speaks of one thread; None is every other address."""
-STREAMS = {"api/v1/work-orders/<wo:order_id>/logs/stream", "api/v1/threads/<thr:thread_id>/stream", "api/v1/runs/<run:run_id>/stream"}
+STREAMS = {
+    "api/v1/work-orders/<wo:order_id>/logs/stream", "api/v1/threads/<thr:thread_id>/stream", "api/v1/runs/<run:run_id>/stream",
+    "api/agent-work-orders/<wo:order_id>/logs/stream",
+}  # fmt: skip
 """Addresses of server-sent events: GET alone, for those who see the thread."""
 UNKNOWN_METHODS = ("TRACE", "BREW")
 """Methods that no door takes."""
@@ -43,7 +46,7 @@ class Door:
 def doors() -> list[Door]:
     """All of them, in the order of their tables."""
     return [
-        *(Door("admin" if admin else "rest" if path.startswith(API) else "page", path, name) for path, name, admin in served()),
+        *(Door("admin" if admin else "rest" if path.startswith(REST) else "page", path, name) for path, name, admin in served()),
         *(Door("stream", str(entry.pattern)) for entry in asgi.http if str(entry.pattern)),
         *(Door("socket", str(entry.pattern)) for entry in SERVED),
     ]

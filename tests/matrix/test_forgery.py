@@ -7,7 +7,7 @@ import json
 import pytest
 from django.test import Client
 
-from tests.matrix.addresses import ADDRESSES, API, METHODS, SAFE, served
+from tests.matrix.addresses import ADDRESSES, API, METHODS, REST, SAFE, served
 from tests.matrix.desk_walk import url_of
 from tests.matrix.walk import ARGUMENT, fill, send
 from tests.matrix.world import BY_NAME, World, digest, undone, watched
@@ -73,7 +73,7 @@ def test_no_change_comes_from_another_site(world: World) -> None:
         for method in methods:
             body = json.dumps(dict(address.body) if address else {})
             with undone(), watched() as written:
-                if path.startswith(API):
+                if path.startswith(REST):
                     response = client.generic(method, url, body, content_type="application/json")
                 else:
                     response = client.generic(method, url, "a=b", content_type="application/x-www-form-urlencoded")

@@ -9,7 +9,7 @@ import pytest
 from hitl.models import IdempotencyKey
 from hitl.replaying import ANSWERING
 from tests.databases import rows
-from tests.matrix.addresses import ADDRESSES, API
+from tests.matrix.addresses import ADDRESSES, API, REST
 from tests.matrix.walk import fill
 from tests.matrix.world import BY_NAME, World, undone
 
@@ -33,7 +33,7 @@ def test_what_is_sent_again_after_its_server_died_makes_nothing_more(world: Worl
     """F7: whatever was done when the server died was done again a minute later, at every address."""
     wrong = []
     for path, address in ADDRESSES.items():
-        if not (path.startswith(API) and address.done):
+        if not (path.startswith(REST) and address.done):
             continue
         url, _ = fill(world, path, address.done)
 

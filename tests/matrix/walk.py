@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 
 from checkpoints import ids
-from tests.matrix.addresses import ADDRESSES, API, SAFE, Address
+from tests.matrix.addresses import ADDRESSES, REST, SAFE, Address
 from tests.matrix.world import NOTHING, STATES, Role, World, undone, watched
 
 ARGUMENT = re.compile(r"<(\w+):(\w+)>")
@@ -46,7 +46,7 @@ def speaks_of_something(path: str) -> bool:
 
 def expected(path: str, address: Address, role: Role, method: str, *, present: bool, user: User | None) -> str:
     """`taken`, or the refusal."""
-    api = path.startswith(API)
+    api = path.startswith(REST)
     if address.who == "anybody":
         return "any"  # its page says how it stands, and with what status
     if address.who == "signed":

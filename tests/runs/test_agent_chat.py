@@ -58,6 +58,39 @@ def test_a_chat_over_rest_works_without_a_model(thread, api, ana):
     assert last_run(thread).status == "cancelled"
 
 
+def test_a_new_thread_with_the_same_user_in_the_same_session_knows_what_was_said(api, ana, ben, team):
+    """S0-79, S0-78: memory was a thread's alone, so a program that opens a thread per visit began anew each time.
+
+    Nobody else's conversation is known by that: not another user's or session's, nor that of another account here, or another team.
+    """
+
+    def heard(client, words, **who):
+        opened = client.post("/api/v1/threads", who, format="json")
+        assert opened.status_code == 201 and {**opened.json(), **who} == opened.json()
+        thread = Thread.objects.latest("id")
+        assert post(client, thread, words).status_code == 201
+        assert last_run(thread).status == "completed"
+        state = state_at_head(thread.pk)
+        told = "".join(str(part.get("content")) for one in state["agent"]["agent"]["prompt_messages"] for part in one["parts"])
+        said = [one["content"] for one in state["messages"] if one["role"] == "user"]
+        assert all(one in told for one in said), "what is shown is what the model was told"
+        return said
+
+    client, both = api(ana), {"user_id": "u-1", "session_id": "s-1"}
+    assert heard(client, "My name is Ada.", **both) == ["My name is Ada."]
+    assert heard(client, "And mine?", **both) == ["My name is Ada.", "And mine?"]
+    assert heard(client, "Third", **both) == ["My name is Ada.", "And mine?", "Third"]
+    lines = Event.objects.filter(thread=Thread.objects.latest("id"), kind="log")
+    assert any("with the same user in the same session" in event.data["message"] for event in lines)
+    assert heard(client, "Other user", user_id="u-2", session_id="s-1") == ["Other user"]
+    assert heard(client, "Other session", user_id="u-1", session_id="s-2") == ["Other session"]
+    assert heard(client, "User alone", user_id="u-1") == ["User alone"]
+    assert heard(client, "Nobody") == ["Nobody"] and heard(client, "Nobody again") == ["Nobody again"]
+    assert heard(client, "In a team", **both, team=team.name) == ["In a team"]
+    assert heard(api(ben), "Another account", **both) == ["Another account"]
+    assert broken() == {}
+
+
 def test_its_question_is_answered_on_the_page(thread, page, ana):
     """S0-45..47: in words through the card's form, without JavaScript, or by Approve alone."""
     for answer, heard in (({"action": "answer", "input": "Only for Europe"}, "Only for Europe"), ({"action": "approve"}, "APPROVE")):

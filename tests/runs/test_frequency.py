@@ -11,13 +11,15 @@ from checkpoints import store
 from checkpoints.models import Checkpoint, Memo
 from hitl import invariants, services
 from hitl.models import Via
-from runs import definitions
+from runs import asking_again, definitions
 from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.begin import NothingKept
+from runs.forks import NothingToFork
 from runs.frequency import PROMISES, Frequency
 from runs.models import WorkOrder
-from runs.workflows.base import Commit, Go, StepFailed
+from runs.workflows.base import Ask, Commit, Go, Report, StepFailed
 from tests import crash, steps
 from tests.anything import DOES, state_of
 from tests.anything import order_that as order_that
@@ -27,7 +29,7 @@ from tests.runs.test_crash_points import every_death
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SPARSE = [Frequency.LOOPS, Frequency.FAILURE]
-EACH = [Frequency.STEP, *SPARSE]
+EACH = [Frequency.STEP, Frequency.NODES, *SPARSE]
 
 
 def use(template, frequency):
@@ -63,6 +65,8 @@ def looping(times):
     ("frequency", "between"),
     [
         (Frequency.STEP, ["planning", "execute", "review"]),
+        (Frequency.NODES, ["planning", "execute", "review"]),
+        (Frequency.OFF, []),
         (Frequency.LOOPS, []),
         (Frequency.FAILURE, []),
     ],
@@ -78,9 +82,12 @@ def test_a_straight_run_keeps_what_its_template_says_and_its_end_always(make_ord
     assert broken() == []
 
 
-@pytest.mark.parametrize(("frequency", "rounds"), [(Frequency.STEP, 4), (Frequency.LOOPS, 4), (Frequency.FAILURE, 0)])
+@pytest.mark.parametrize(
+    ("frequency", "rounds"),
+    [(Frequency.STEP, 4), (Frequency.NODES, 1), (Frequency.LOOPS, 4), (Frequency.FAILURE, 0), (Frequency.OFF, 0)],
+)
 def test_loops_are_kept_with_the_policy_that_says_so(order_that, templates, frequency, rounds):
-    """S0-17."""
+    """S0-17, S0-60, S0-65: before, whoever wanted a checkpoint after each node got one of each loop too."""
     order = drive(runs_again(order_that, looping(4), frequency))
     assert [node for node, _, _ in nodes(order)].count("execute") == rounds
     assert state_of(order)["n"] == 4
@@ -200,7 +207,7 @@ def test_an_interrupt_before_a_step_keeps_what_came_before(make_order, templates
     assert broken() == []
 
 
-@pytest.mark.parametrize("frequency", EACH)
+@pytest.mark.parametrize("frequency", [*EACH, Frequency.OFF])
 def test_a_worker_may_die_at_any_moment_whatever_is_kept(crash_templates, ana, ben, team, frequency):
     """P3, P4: at each statement and commit. Where less is kept, steps in between run again under the same keys."""
     use("crash-straight", frequency)
@@ -249,7 +256,9 @@ def test_what_once_recorded_is_not_done_again(order_that, templates, frequency):
     assert order.status == "completed"
     assert len(charged) == 1 and state_of(order)["receipt"] == 1
     assert Memo.objects.get().scope == f"{order.latest_run.shown_id}/execute/1"
-    assert kinds(order).count("step_completed") == (3 if frequency == Frequency.STEP else 5), "told as often as it was done"
+    assert kinds(order).count("step_completed") == (3 if frequency in {Frequency.STEP, Frequency.NODES} else 5), (
+        "told as often as it was done"
+    )
     assert broken() == []
 
 
@@ -290,7 +299,69 @@ def test_the_end_is_the_same_with_every_frequency(order_that, templates, rounds,
         head = head_of(order)
         ends.append((fresh(order).status, store.load(head), head.metadata["loops"], head.completed_nodes))
         assert broken() == []
-    assert ends[0] == ends[1] == ends[2]
+    assert all(end == ends[0] for end in ends)
+
+
+def test_without_checkpoints_a_failure_leaves_nothing_to_go_on_from(order_that, templates, ana):
+    """S0-17: per template there was no way to switch them off. What is lost with them is refused, in words."""
+
+    def fails(state, context):
+        raise StepFailed("no")
+
+    order = drive(runs_again(order_that, fails, Frequency.OFF))
+    assert (order.status, order.latest_run.error) == ("failed", "no")
+    assert nodes(order) == [("", "planning", "active")], "the beginning alone"
+    assert broken() == []
+    assert not order.latest_run.may_be_taken_up
+    with pytest.raises(NothingKept, match="Begin the work anew"):
+        runs.retry(order.pk, by=ana)
+    with pytest.raises(NothingToFork, match="keeps no checkpoints"):
+        runs.fork(head_of(order).pk, by=ana, reason="again")
+    again = fresh(asking_again.again(order.pk, by=ana))
+    DOES["step"] = looping(1)
+    assert drive(again).status == "completed"
+    assert broken() == []
+
+
+def test_without_checkpoints_a_step_that_asks_all_the_same_fails(order_that, templates):
+    asks = Ask(question="Well?", ways={"approve": "finish"}, report=Report(content="One or two."))
+    order = drive(runs_again(order_that, lambda state, context: asks, Frequency.OFF))
+    assert (order.status, order.latest_run.failure_code) == ("failed", "checkpoints_off")
+    assert broken() == []
+
+
+def test_without_checkpoints_a_person_may_still_stop_a_run(order_that, templates, ana):
+    """What a person demands is kept, whatever the template says of steps."""
+    order = runs_again(order_that, looping(3), Frequency.OFF)
+    runs.suspend(order.pk, by=ana)
+    order = drive(order)
+    assert order.status == "paused" and nodes(order)[-1][2] == "pending_input"
+    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    assert drive(order).status == "completed"
+    assert broken() == []
+
+
+PLAN = {"step_type": "planning", "step_template_slug": "test-plan"}
+
+
+@pytest.mark.parametrize(
+    ("steps", "repository", "words"),
+    [
+        ([{**PLAN, "pause_after": True, "pause_phase": "awaiting_plan_approval"}], False, "'planning' pauses for a person"),
+        ([{**PLAN, "interrupt_before": True}], False, "'planning' pauses for a person"),
+        ([{**PLAN, "interrupt_after": True}], False, "'planning' pauses for a person"),
+        ([{"step_type": "agent", "step_template_slug": "chat-agent"}], False, "'agent' pauses for a person"),
+        ([{"step_type": "planning", "step_template_slug": "multi-agent-planning"}], False, "'planning' starts child runs"),
+        ([PLAN], True, "Work on a repository takes checkpoints"),
+    ],
+)
+def test_what_only_checkpoints_can_promise_is_refused_without_them(templates, steps, repository, words):
+    """S0-17: also where the pause is added to a template that is off already."""
+    with pytest.raises(definitions.TemplateInvalid, match=words):
+        definitions.edit_template("short", steps=steps, needs_repository=repository, frequency="off")
+    definitions.edit_template("short", steps=[PLAN], needs_repository=False, frequency="off")
+    with pytest.raises(definitions.TemplateInvalid, match=words):
+        definitions.edit_template("short", steps=steps, needs_repository=repository)
 
 
 def test_the_frequency_is_frozen_with_the_order(make_order, templates):

@@ -162,6 +162,13 @@ def test_an_agents_five_loops_are_seen_in_order_reloaded_midway_and_answered_els
     assert (saved(desktop)["status"], saved(desktop)["loopNum"]) == ("pending_input", 2)
     shot(desktop, "chat-asking-desktop")
     path = re.sub(r"^https?://[^/]+", "", desktop.url)
+    desktop.reload()
+    expect(desktop.locator(".resume-banner")).to_be_visible()  # S0-43: nothing is resumed by itself, unless somebody wants it so
+    desktop.get_by_label("Resume a waiting conversation when I open it").check()
+    desktop.reload()
+    expect(desktop.locator("[data-waits=true]")).to_have_count(1)
+    expect(desktop.locator(".resume-banner")).to_have_count(0)
+    desktop.get_by_label("Resume a waiting conversation when I open it").uncheck()
     phone = open_page("ben", path, color_scheme="dark", **PHONE)
     expect(phone.locator(".resume-banner")).to_contain_text("Your previous session is waiting for input.")
     shot(phone, "chat-asking-phone-dark")
