@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('runs', '0024_bypass'),
+        ('runs', '0026_clocks'),
     ]
 
     operations = [

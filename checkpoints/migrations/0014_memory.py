@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('auth', '0012_alter_user_first_name_max_length'),
-        ('checkpoints', '0012_imported'),
+        ('checkpoints', '0013_clocks'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
