@@ -14,6 +14,8 @@ from runs.workflows.base import Context, Done, Go, Outcome, Report, State, step
 TEXT = "word " * 205
 """1 KiB of update."""
 STEPS = 10
+NAP = 0.1
+"""Seconds."""
 
 
 @step("bench.noop")
@@ -39,10 +41,16 @@ def stamp(state: State, context: Context) -> Outcome:
     return Done(update={"began": time.time()})
 
 
+@step("bench.nap")
+def nap(state: State, context: Context) -> Outcome:
+    time.sleep(NAP)
+    return Done()
+
+
 def load() -> None:
     from runs import definitions
 
-    for name in ("noop", "grow", "ask", "stamp"):
+    for name in ("noop", "grow", "ask", "stamp", "nap"):
         definitions.edit_step_template(f"bench-{name}", title=name, function=f"bench.{name}", config={})
     endless = {"step_type": "execute", "max_loops": 100_000}
     one = [{**endless, "step_template_slug": "bench-noop"}]
@@ -50,6 +58,7 @@ def load() -> None:
     definitions.edit_template(
         "bench-growth", steps=[{**endless, "step_template_slug": "bench-grow"}], needs_repository=False, reducers={"messages": "append"}
     )
+    definitions.edit_template("bench-naps", steps=[{"step_type": "execute", "step_template_slug": "bench-nap"}], needs_repository=False)
     asking = {"step_type": "planning", "step_template_slug": "bench-ask", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
     definitions.edit_template(
         "bench-ask", steps=[asking, {"step_type": "execute", "step_template_slug": "bench-stamp"}], needs_repository=False

@@ -1,8 +1,8 @@
 """WebSockets: catch up, then follow, and take answers. A reconnect is a plain connect with `?after=<seq>`. See docs/live.md.
 
 Close codes: 1000 the run has ended and all of it was told; 4400 malformed address; 4401 not, or no longer, logged in; 4403 no longer
-allowed; 4404 no such thing for you; 4408 this client does not read; 4429 this person has too many open. After 4408, and any code below
-4000, come back with the last number.
+allowed; 4404 no such thing for you; 4408 this client does not read; 4429 this person has too many open; 4503 the database does not answer.
+After 4408, 4503, and any code below 4000, come back with the last number.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.contrib.auth.models import User
 
-from checkpoints import ids
+from checkpoints import ids, trouble
 from hitl import connections, following
 from hitl.authentication import SUBPROTOCOL, Caller, caller_of, unknown
 from hitl.backpressure import Gone
 from hitl.following import Subject
 from hitl.hub import cursor, hub, in_database_thread
+from hitl.outages import AWAY, Outage
 from hitl.saying import Place, ProblemOf, answer
 from runs import scopes
 from runs.models import Pause
@@ -102,6 +103,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
         except Refused as refusal:
             await self.close(code=refusal.code, reason=refusal.reason)
             return
+        except Exception as error:
+            if not await self._told_away(error):
+                raise
+            return
         self._begin(self.pump())
         self._every(PING_EVERY, self._ping)
         self._every(RECHECK_EVERY, self._look_at_rights)
@@ -156,9 +161,18 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.close(code=refusal.code, reason=refusal.reason)
         except Gone:
             pass  # `disconnect` comes
-        except Exception:  # a task of its own: nobody else would notice
-            logger.exception("a socket fails")
-            await self.close(code=1011)
+        except Exception as error:  # a task of its own: nobody else would notice
+            if not await self._told_away(error):
+                logger.exception("a socket fails")
+                await self.close(code=1011)
+
+    async def _told_away(self, error: Exception) -> bool:
+        """Close with the reason where the database's trouble is the error; says whether it is."""
+        said = trouble.said(error, changing=False)
+        if said is not None:
+            logger.warning("a socket is closed for want of the database: %s", error)
+            await self.close(code=AWAY, reason=said.code)
+        return said is not None
 
     def _recheck(self) -> None:
         if not self.may_stay(self._caller()):
@@ -213,6 +227,8 @@ class SubjectConsumer(LiveConsumer):
             async for page in pages:
                 for told in page.told:
                     await send({"type": "websocket.send", "text": told.text})
+                if page.outage is not None:
+                    await send({"type": "websocket.send", "text": page.outage.message})
                 if page.stirred:  # who it is, a client is told when it says the same of itself
                     await send({"type": "websocket.send", "text": '{"type": "presence"}'})
         async with self.answering:  # who answered last may be the one who ended it, or the one who came too late
@@ -242,6 +258,9 @@ class InboxConsumer(LiveConsumer):
     async def pump(self) -> None:
         async with aclosing(hub().waiting(self.user_id)) as told:  # type: ignore[type-var]  # as above
             async for news in told:
+                if isinstance(news, Outage):
+                    await self.send(text_data=news.message)
+                    continue
                 gone = [ids.show(Pause.PREFIX, pk) for pk in news.gone]
                 await self.send(text_data=json.dumps({"type": "inbox", "waiting": news.number, "gone": gone}))
 

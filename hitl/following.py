@@ -18,6 +18,7 @@ from checkpoints.log import Envelope
 from checkpoints.models import Event, EventKind
 from hitl import sight
 from hitl.hub import Told, hub, in_database_thread
+from hitl.outages import Outage
 from runs.models import Run, WorkOrder
 from runs.states import ENDED
 
@@ -146,12 +147,14 @@ class Page:
     seq: int
     stirred: bool = False
     """Other people look at the question, or no longer."""
+    outage: Outage | None = None
+    """The database went away, or is back."""
 
 
 async def pages(subject: Subject, seq: int, *, stirs: bool = False) -> AsyncIterator[Page]:
     """What happens to a subject after `seq`: ends behind the last event of one that ends, at once for who has that already.
 
-    With `stirs` there are pages without events too, when other people look at its question.
+    There are pages without events too: when the database goes away or is back, and, with `stirs`, when other people look at its question.
     """
     seq, over, told = await in_database_thread(_begin)(subject, seq)
     if told:  # whose connection broke between the last event and the end
@@ -159,8 +162,8 @@ async def pages(subject: Subject, seq: int, *, stirs: bool = False) -> AsyncIter
     lets_all = subject.lets_all
     async with aclosing(hub().follow(subject.thread_id, seq, stirs=stirs)) as following:  # type: ignore[type-var]  # an async generator
         async for page in following:
-            if not page:
-                yield Page([], seq, stirred=True)
+            if isinstance(page, Outage) or not page:
+                yield Page([], seq, outage=page) if isinstance(page, Outage) else Page([], seq, stirred=True)
                 continue
             seq = page[-1].seq
             yield Page(page if lets_all else [one for one in page if subject.lets(one.event)], page[-1].seq)

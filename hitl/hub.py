@@ -22,10 +22,12 @@ from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
 from django.db import close_old_connections
 
-from checkpoints import live, log
+from checkpoints import live, log, trouble
 from checkpoints.log import Envelope
 from checkpoints.models import Thread
+from checkpoints.trouble import Said
 from hitl.bell import Bell
+from hitl.outages import Outage
 from hitl.waiting import Inbox, News
 
 logger = logging.getLogger(__name__)
@@ -120,6 +122,7 @@ class Topic:
         "_reading",
         "_usual",
         "_weight",
+        "outage",
         "recent",
         "seq",
         "stirs",
@@ -134,6 +137,8 @@ class Topic:
         """Not known yet."""
         self.stirs = 0
         """How often other people began or ceased to look at its question."""
+        self.outage: Said | None = None
+        """The database's trouble, while it has some."""
         self.recent = NONE_YET
         self._weight = 0
         self._usual = 200
@@ -180,10 +185,15 @@ class Topic:
             self._usual = max(1, sum(len(told.text) for told in found) // len(found))
         return _page(found)
 
-    async def beyond(self, seq: int, *, stirs: int | None = None) -> None:
-        """Wait until there is more than `seq`, or, with `stirs`, until it has been stirred oftener than that."""
-        while self.seq <= seq and (stirs is None or self.stirs == stirs):
+    async def beyond(self, seq: int, *, stirs: int | None = None, outage: Said | None = None) -> None:
+        """Wait until there is more than `seq`, or, with `stirs`, until it has been stirred oftener than that, or another outage."""
+        while self.seq <= seq and (stirs is None or self.stirs == stirs) and self.outage is outage:
             await self._bell.wait()
+
+    def tell(self, outage: Said | None) -> None:
+        """The database is away, or is back."""
+        self.outage = outage
+        self._bell.ring()
 
     def take(self, hint: dict[str, Any]) -> None:
         """Use the events that a hint carries when they follow what is known; read the log otherwise."""
@@ -249,33 +259,39 @@ class Hub:
 
     def __init__(self) -> None:
         self._topics: dict[uuid.UUID, Topic] = {}
-        self._inbox = Inbox(in_database_thread)
+        self._inbox = Inbox(in_database_thread, self._note)
+        self._outage: Said | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._channel = ""
         self._joined: set[str] = set()
         """Groups that the channel is in."""
 
-    async def follow(self, thread_id: uuid.UUID, seq: int, *, stirs: bool = False) -> AsyncIterator[list[Told]]:
+    async def follow(self, thread_id: uuid.UUID, seq: int, *, stirs: bool = False) -> AsyncIterator[list[Told] | Outage]:
         """Pages of a thread's events after `seq`, in order, each event once, for as long as the caller listens.
 
-        With `stirs` there is an empty page whenever other people look at its question, or no longer.
+        With `stirs` there is an empty page whenever other people look at its question, or no longer. An Outage tells that the database
+        went away, and that it is back.
         """
         async with self._watching(thread_id) as topic:
-            heeded = topic.stirs if stirs else None
+            heeded, outage = topic.stirs if stirs else None, None
             while True:
-                await topic.beyond(seq, stirs=heeded)
+                await topic.beyond(seq, stirs=heeded, outage=outage)
                 if topic.seq > seq and (page := await topic.since(seq)):
                     seq = page[-1].seq
                     yield page
                 if heeded is not None and topic.stirs != heeded:
                     heeded = topic.stirs
                     yield []
+                if topic.outage is not outage:
+                    outage = topic.outage
+                    yield Outage(outage)
 
     @asynccontextmanager
     async def _watching(self, thread_id: uuid.UUID) -> AsyncIterator[Topic]:
         topic = self._topics.get(thread_id)
         if topic is None:
             topic = self._topics[thread_id] = Topic(thread_id)
+            topic.outage = self._outage
         topic.watchers += 1
         self._wake()
         try:
@@ -290,8 +306,8 @@ class Hub:
                 self._topics.pop(thread_id, None)
                 self._left(live.group(thread_id))
 
-    async def waiting(self, user_id: int) -> AsyncIterator[News]:
-        """How many questions wait for a person and which of them went: now, and whenever other ones wait."""
+    async def waiting(self, user_id: int) -> AsyncIterator[News | Outage]:
+        """How many questions wait for a person and which of them went: now, and whenever other ones wait; and outages, as `follow`."""
         self._inbox.watchers += 1
         self._wake()
         try:
@@ -393,11 +409,23 @@ class Hub:
             newest = await _newest(threads)
         except Exception as error:  # noqa: BLE001  # as in Topic._look
             logger.warning("could not look for news, will look again: %s", error)
+            self._note(error)
             return
+        self._note(None)
         for thread_id, seq in newest.items():
             topic = self._topics.get(thread_id)
             if topic is not None and topic.seq < seq:
                 topic.look()
+
+    def _note(self, error: Exception | None) -> None:
+        """Tell all who watch that the database is away, or is back; each once."""
+        said = None if error is None else trouble.said(error, changing=False)
+        if (said is None) == (self._outage is None):
+            return
+        self._outage = said
+        for topic in self._topics.values():
+            topic.tell(said)
+        self._inbox.tell(said)
 
 
 async def _leave_all(groups: Collection[str], channel: str) -> None:

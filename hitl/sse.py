@@ -1,7 +1,8 @@
 """Server-sent events as plain ASGI applications beside Django: inside Django's handler each open stream would hold a thread.
 
 `id:` is the event's number; a reconnect with `Last-Event-ID` (or `?after=`) misses nothing and sees nothing twice. What has ended and was
-told to its end is 204, which is how an EventSource learns to stop.
+told to its end is 204, which is how an EventSource learns to stop. While the database does not answer, an event `error` says so once, and
+`recovered` that it does again.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from hitl.authentication import caller_of, unknown
 from hitl.backpressure import Gone
 from hitl.following import Filter, FilterInvalid, Page, Subject
 from hitl.hub import cursor, in_database_thread
+from hitl.outages import RETRY_MS, Outage
 from runs import scopes
 from runs.scopes import Scope
 
 HEARTBEAT = 15.0
 RECHECK_EVERY = 30.0
 """Seconds after which a stream ends whose person may not see it any more; the next try is refused with the reason."""
-RETRY_MS = 2000
 RETRY_SECONDS = 30
 """Told to whoever has too many streams."""
 CHUNK = 32_000
@@ -145,7 +146,12 @@ async def _stream(scope: dict[str, Any], subject: Subject, seq: int, receive: Re
         await asyncio.gather(*ending, *others, return_exceptions=True)
     for task in done:
         with suppress(Gone):
-            task.result()
+            try:
+                task.result()
+            except trouble.ERRORS as error:
+                if (said := trouble.said(error, changing=False)) is None:
+                    raise
+                await _write(send, Outage(said).frame)
     if done & set(ending):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -153,7 +159,7 @@ async def _stream(scope: dict[str, Any], subject: Subject, seq: int, receive: Re
 async def _pump(subject: Subject, seq: int, send: Send) -> None:
     async with aclosing(following.pages(subject, seq)) as pages:  # type: ignore[type-var]  # an async generator
         async for page in pages:
-            for piece in _pieces(page):
+            for piece in [page.outage.frame] if page.outage is not None else _pieces(page):
                 await _write(send, piece)
 
 

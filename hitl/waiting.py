@@ -18,7 +18,9 @@ from typing import Any, NamedTuple, TypeAlias
 from django.contrib.auth.models import User
 
 from checkpoints import clock
+from checkpoints.trouble import Said
 from hitl import postponing
+from hitl.outages import Outage
 from runs.models import Pause
 
 logger = logging.getLogger(__name__)
@@ -96,8 +98,13 @@ def changes_of_late() -> Changes:
 class Inbox:
     """The open inboxes of one event loop."""
 
-    def __init__(self, in_database_thread: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    def __init__(
+        self, in_database_thread: Callable[[Callable[..., Any]], Callable[..., Any]], note: Callable[[Exception | None], None]
+    ) -> None:
         self.watchers = 0
+        self.outage: Said | None = None
+        self._note = note
+        """Is told of each look whether the database answered."""
         self._read = in_database_thread(waiting_now)
         self._still_waiting = in_database_thread(still_waiting)
         self._changes_of_late = in_database_thread(changes_of_late)
@@ -124,7 +131,9 @@ class Inbox:
                 found = await self._changes_of_late()
             except Exception as error:  # noqa: BLE001  # databases raise their clients' own errors; the next look may succeed
                 logger.warning("could not look for changed questions, will look again: %s", error)
+                self._note(error)
                 return
+            self._note(None)
             if found - self._seen:
                 self.stir()
             self._seen = found
@@ -133,6 +142,11 @@ class Inbox:
         """Nobody watches any more."""
         if self._looking is not None:
             self._looking.cancel()
+
+    def tell(self, outage: Said | None) -> None:
+        """The database is away, or is back."""
+        self.outage = outage
+        self.stir()
 
     def stir(self) -> None:
         """Something may wait, or no longer."""
@@ -146,11 +160,15 @@ class Inbox:
         if time.monotonic() - self._changed_at > OLD:
             self.stir()
 
-    async def news(self, user_id: int) -> AsyncIterator[News]:
-        """For one socket: what waits now, which names nothing as gone, and then each change."""
+    async def news(self, user_id: int) -> AsyncIterator[News | Outage]:
+        """For one socket: what waits now, which names nothing as gone, and then each change; and that the database went away or is back."""
         told: Waiting | None = None
+        outage: Said | None = None
         while True:
             changes, changed = self._changes, self._changed
+            if self.outage is not outage:
+                outage = self.outage
+                yield Outage(outage)
             found = await self._count(user_id, changes)
             if found is not None and found != told:
                 gone = await self._gone(user_id, found, told) if told is not None else []

@@ -3,48 +3,73 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import queue
+from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from celery.app.amqp import AMQP
 from kombu import Connection
-from kombu.transport import TRANSPORT_ALIASES, memory, redis
+from kombu.transport import TRANSPORT_ALIASES, memory, redis, virtual
+from redis.exceptions import ResponseError
+
+logger = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS = 1.0
 
 
-class QoS(redis.QoS):
-    """Tells a lost connection as one, also where a message is acknowledged after its channel was let go.
+class QoS(virtual.QoS):
+    """Keeps in memory alone which messages the worker has taken: an acknowledgement asks nothing of Redis, so it cannot fail.
 
-    kombu 5.7 looks for the broker's address in the transport that a closed channel no longer has. The AttributeError is none of the
-    connection errors that Celery expects of an acknowledgement, and ends the worker. docs/upstream/kombu-closed-channel.md has the report.
+    kombu's own keeps them in Redis too. An acknowledgement that fails there is logged, and its place among the messages that the worker may
+    take is never free again: a worker whose Redis hung for a second took no further message, or it ended where Redis was out of memory or
+    read-only. docs/upstream/kombu-closed-channel.md has the reports. What a killed worker had taken, the sweep finds (F11).
     """
 
-    def ack(self, delivery_tag: str) -> None:
+    channel: Any
+    _delivered: OrderedDict[str, Any]
+    _flush: Callable[[], None]
+
+    def restore_unacked(self) -> list[Any]:  # type: ignore[override]  # kombu gives what could not be restored, its stubs say None
+        """Put back what the worker took and did not finish, at its end. Where Redis is away, the sweep finds that too."""
+        self._flush()
         try:
-            super().ack(delivery_tag)
-        except AttributeError as error:
-            raise self._lost(error) from error
+            for message in self._delivered.values():
+                self.channel._restore(message)
+        except self.channel.connection_errors as error:
+            logger.warning("could not give messages back, the sweep will find what they are about: %s", error)
+        self._delivered.clear()
+        return []
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
         try:
             super().reject(delivery_tag, requeue=requeue)
-        except AttributeError as error:
-            raise self._lost(error) from error
-
-    def _lost(self, error: AttributeError) -> Exception:
-        connection = self.channel.connection
-        if connection is not None and connection.client is not None:
-            return error
-        return ConnectionResetError("the channel of this message was closed with its connection; the sweep has what it was about")
+        finally:
+            self.ack(delivery_tag)  # also where it could not be put back
 
 
 class RedisChannel(redis.Channel):
-    QoS = QoS
+    ack_emulation = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.QoS = QoS  # type: ignore[assignment]  # kombu itself puts `virtual.QoS` there
+
+    def _restore(self, message: Any, leftmost: bool = False) -> None:
+        if self.connection is None or self.connection.client is None:
+            raise ConnectionResetError("the channel of this message was closed with its connection; the sweep has what it was about")
+        super()._restore(message)
 
 
 class RedisTransport(redis.Transport):
+    """Takes a refusal for a lost connection: a Redis that is full, read-only or without its disk is asked again a second later.
+
+    Celery ends a worker at any error that its transport does not call a connection error.
+    """
+
     Channel = RedisChannel
+    connection_errors = (*redis.Transport.connection_errors, ResponseError)
 
 
 class MemoryChannel(memory.Channel):

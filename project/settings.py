@@ -366,7 +366,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker as long as it takes
 CELERY_BROKER_TRANSPORT_OPTIONS = (
     # a broker that hangs may hold a sender for a second or two, not for minutes; redelivery is the lease's work, not the broker's
-    {"socket_timeout": 1, "socket_connect_timeout": 1, "visibility_timeout": 3600, **env.redis_alive(REDIS_URL)}
+    {"socket_timeout": 1, "socket_connect_timeout": 1, "health_check_interval": 5, **env.redis_alive(REDIS_URL)}
     if REDIS_URL
     else {"polling_interval": 0.05}
 )

@@ -89,7 +89,7 @@ const cut = (text) => (text.length <= LONGEST ? text : `${text.slice(0, LONGEST 
 /** A connection that is lost while a run works: the run does not mind, and the reader is told so (S0-39). */
 export function tellState(root, state) {
   const line = root.querySelector("[data-lost]");
-  if (line) line.hidden = !(state === "reconnecting" && root.dataset.busy === "true");
+  if (line) line.hidden = !((state === "reconnecting" || state === "unavailable") && root.dataset.busy === "true");
 }
 
 /** What this browser remembers of the thread is brought up to date; the server knows better (S0-37, 43). */

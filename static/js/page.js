@@ -10,9 +10,9 @@ export function setWaiting(count) {
   document.title = (count ? `(${count}) ` : "") + document.title.replace(/^\(\d+\) /, "");
 }
 
-const STATES = { live: ["Live", "on"], reconnecting: ["Reconnecting…", ""], polling: ["Checking every 2 s", "poll"], closed: ["Not connected: reload the page", ""] };
+const STATES = { live: ["Live", "on"], unavailable: ["Waiting for the database; nothing is lost", ""], reconnecting: ["Reconnecting…", ""], polling: ["Checking every 2 s", "poll"], closed: ["Not connected: reload the page", ""] };
 
-/** Tell honestly how news arrives: `live`, `reconnecting`, `polling`, `closed` where the server refuses, or `ended` where none is expected. */
+/** Tell honestly how news arrives: `live`, `unavailable` while the database does not answer, `reconnecting`, `polling`, `closed` where the server refuses, or `ended` where none is expected. */
 export function setState(state) {
   const slot = document.querySelector("[data-state-of-connection]");
   const [text, look] = STATES[state] ?? ["", ""];

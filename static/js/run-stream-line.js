@@ -27,6 +27,7 @@ export class Refused extends Error {
 }
 
 const FINAL = { 4400: [400, "cursor_invalid"], 4401: [401, "not_authenticated"], 4403: [403, "forbidden"], 4404: [404, "not_found"] };
+const AWAY = 4503; // the close code that says so; server-sent events and answers say it by their problem's code
 const LONGEST = 10_000, EVERY = 2_000, OPEN_WITHIN = 5_000, STALE = 45_000, ANSWER_WITHIN = 20_000, BRIEF = 1_000;
 const isHidden = () => globalThis.document?.hidden ?? false;
 
@@ -45,6 +46,7 @@ export class Line {
   #said = new Map();
   #names = 0;
   #etag = "";
+  #away = false; // the server's database, as it was last said
 
   /** @param {Source} source */
   constructor(source) {
@@ -88,9 +90,19 @@ export class Line {
       waits = how === LOST ? 0 : waits + 1;
       if (this.maxAttempts === 0 || failures > this.maxAttempts) return this.#end("closed", { status: 0, code: "gave_up", detail: "The server cannot be reached." });
       const wait = Math.min(this.delayMs * 2 ** Math.max(0, waits - 1), LONGEST) * (0.75 + Math.random() / 2);
-      if (how === LOST) { this.#set("reconnecting"); await this.#sleep(wait); }
+      if (how === LOST) { this.#set(this.#lost()); await this.#sleep(wait); }
       else if (await this.#byPoll(wait)) failures = 0;
     }
+  }
+
+  #lost() { return this.#away ? "unavailable" : "reconnecting"; }
+
+  /** What is said of the database: true where the message says nothing else. */
+  #heardOfDatabase({ type }) {
+    if (type !== "error" && type !== "recovered") return false;
+    this.#away = type === "error";
+    this.#set(this.#away ? "unavailable" : "live");
+    return true;
   }
 
   #sleep(ms) {
@@ -114,8 +126,10 @@ export class Line {
         return;
       }
       let openedAt = 0, heard = false, beats = false, timer = setTimeout(() => finish(FAILED), OPEN_WITHIN);
+      let live = 0;
       const finish = (how) => {
         clearTimeout(timer);
+        clearTimeout(live);
         this.#probe = () => {};
         if (this.#socket === socket) this.#socket = null;
         socket.onopen = socket.onmessage = socket.onclose = null;
@@ -132,14 +146,23 @@ export class Line {
         timer = setTimeout(() => finish(LOST), OPEN_WITHIN);
         socket.send('{"type": "ping"}');
       };
-      socket.onopen = () => { openedAt = Date.now(); this.#socket = socket; this.#probe = probe; listen(); this.#set("live"); };
+      const works = () => { this.#away = false; this.#set("live"); };
+      socket.onopen = () => {
+        openedAt = Date.now();
+        this.#socket = socket;
+        this.#probe = probe;
+        listen();
+        if (this.#away) live = setTimeout(works, BRIEF); // a server without its database accepts, and then closes
+        else works();
+      };
       socket.onmessage = ({ data }) => {
         const message = parsed(data);
         if (message === null) return;
         heard = true;
         beats ||= message.type === "ping";
         listen();
-        if (message.type === "accepted" || message.type === "refused" || message.type === "pong") this.#reply(message);
+        if (this.#heardOfDatabase(message)) clearTimeout(live);
+        else if (message.type === "accepted" || message.type === "refused" || message.type === "pong") this.#reply(message);
         else this.source.take(message);
       };
       socket.onclose = ({ code }) => {
@@ -148,7 +171,10 @@ export class Line {
           this.#end("closed", { status, code: name, detail: "The server does not serve this." });
           finish(REFUSED);
         } else if (code === 1000 && this.source.ends) finish(DONE);
-        else finish(openedAt && (heard || Date.now() - openedAt > BRIEF) ? LOST : FAILED);
+        else if (code === AWAY) {
+          this.#away = true;
+          finish(FAILED);
+        } else finish(openedAt && (heard || Date.now() - openedAt > BRIEF) ? LOST : FAILED);
       };
     });
   }
@@ -164,6 +190,7 @@ export class Line {
       const response = await fetch(this.source.events(), { headers, credentials: "same-origin", cache: "no-store", signal: abort.signal });
       if (response.status === 204) return DONE;
       if (await this.#isFinal(response)) return REFUSED;
+      this.#away = await isAway(response);
       if (!response.ok || !response.body) return FAILED;
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       for (let text = ""; ; ) {
@@ -175,9 +202,9 @@ export class Line {
         const frames = (text + value).split("\n\n");
         text = frames.pop();
         for (const frame of frames) {
-          const data = frame.split("\n").find((one) => one.startsWith("data: "));
+          const lines = frame.split("\n"), data = lines.find((one) => one.startsWith("data: "));
           const message = data && parsed(data.slice(6));
-          if (message) this.source.take(message);
+          if (message && !this.#heardOfDatabase({ type: lines.find((one) => one.startsWith("event: "))?.slice(7) })) this.source.take(message);
         }
       }
     } catch {
@@ -196,7 +223,7 @@ export class Line {
       if (!isHidden()) {
         answered = await (this.source.look ? this.source.look() : this.#ask());
         if (this.#ended) return answered;
-        this.#set(answered ? "polling" : "reconnecting");
+        this.#set(answered ? "polling" : this.#lost());
       }
       await this.#sleep(EVERY);
     } while (Date.now() < end && !this.#ended);
@@ -210,6 +237,7 @@ export class Line {
       const headers = { ...this.#credentials(), ...(this.#etag ? { "If-None-Match": this.#etag } : {}) };
       const response = await fetch(this.source.poll(), { headers, credentials: "same-origin", cache: "no-store", signal: abort.signal });
       if (await this.#isFinal(response)) return true;
+      this.#away = await isAway(response);
       if (response.status !== 200 && response.status !== 304) return false;
       const events = response.status === 200 ? await response.json() : [];
       for (const event of events) this.source.take(event);
@@ -279,6 +307,9 @@ export class Line {
 }
 
 const lost = () => new Refused({ status: 0, code: "connection_lost", detail: "It is not known whether this arrived. Send it again; an answer counts only once." });
+
+/** A clone is read: who asked may want the answer too. @param {Response} response */
+const isAway = async (response) => response.status === 503 && (await problemOf(response.clone())).code === "database_unavailable";
 
 async function problemOf(response) {
   try {
