@@ -68,7 +68,8 @@ def _name(words: list[str]) -> str:
 
 @dataclass
 class RedisProxy:
-    """Clients connect to `url`. `arm(n, how)` breaks Redis at the n-th command from now on, and `mend()` ends that.
+    """Clients connect to `url`. `arm(n, how)` breaks Redis at the n-th command from now on (of this name, where one is given: `BRPOP`,
+    `LPUSH`), and `mend()` ends that.
 
     How:
         kill: Redis is killed before the command reaches it, with all that it kept, and refuses connections.
@@ -84,6 +85,7 @@ class RedisProxy:
     broken: threading.Event = field(default_factory=threading.Event)
     _at: int = 0
     _how: str = ""
+    _only: str = ""
     _refuses: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _open: set[socket.socket] = field(default_factory=set)
@@ -100,10 +102,10 @@ class RedisProxy:
         self._close_listener()
         self._reset_all()
 
-    def arm(self, number: int, how: str) -> None:
+    def arm(self, number: int, how: str, *, only: str = "") -> None:
         """Break at the command of that number; with 0 only count."""
         with self._lock:
-            self.names, self._at, self._how = [], number, how
+            self.names, self._at, self._how, self._only = [], number, how, only
             self.broken.clear()
 
     def mend(self) -> None:
@@ -203,8 +205,10 @@ class RedisProxy:
     def _pass(self, batch: list[Command], client: socket.socket, server: socket.socket, silent: threading.Event) -> None:
         for command in batch:
             with self._lock:
-                self.names.append(command.name)
-                if len(self.names) == self._at:
+                counts = command.name.startswith(self._only)
+                if counts:
+                    self.names.append(command.name)
+                if counts and len(self.names) == self._at:
 
                     def send(raw: bytes = command.raw) -> None:
                         if self._how == "cut":

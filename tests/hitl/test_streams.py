@@ -11,7 +11,7 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from django.utils import timezone
 
-from hitl import connections, deadlines, services, sse
+from hitl import connections, deadlines, outages, services, sse
 from hitl.models import Via
 from project.asgi import application
 from runs.engine.advance import advance
@@ -311,7 +311,7 @@ async def test_who_loses_the_right_loses_the_stream(paused, ben, monkeypatch):
 async def test_a_reader_hears_a_beat_while_nothing_happens(paused, as_ana, monkeypatch):
     monkeypatch.setattr(sse, "HEARTBEAT", 0.05)
     async with stream(path_of(paused), as_ana) as opened:
-        assert sse.RETRY_MS == 2000
+        assert outages.RETRY_MS == 2000
         while ": still here" not in opened.text:
             assert await opened.more()
     assert opened.text.startswith("retry: 2000\n\n")
