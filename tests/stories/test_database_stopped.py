@@ -107,24 +107,27 @@ def test_sockets_streams_and_pages_say_that_the_database_is_away_and_that_it_is_
             "database_unavailable",
             5,
         )
-        expect(line).to_have_text("Waiting for the database; nothing is lost", timeout=WITHIN * 1000)
-        shot(page, "database-stopped")
-
-        refused, sent, problem = own.exchange("GET", stream, token=TOKENS["ana"])
-        assert (refused, sent["Retry-After"], json.loads(problem)["code"] if isinstance(problem, str) else problem["code"]) == (
-            503,
-            "5",
-            "database_unavailable",
-        )
-        with connect(place, additional_headers=AS_ANA) as other, pytest.raises(ConnectionClosed) as closed:
-            other.recv(WITHIN)
-        assert closed.value.rcvd is not None
-        assert closed.value.rcvd.code == 4503  # Daphne sends no reasons
         socket.send('{"type": "input", "id": "1", "content": "Hello"}')
         assert hear(socket)["problem"]["code"] == "database_unavailable"
 
         database.start()
         assert next_event(reading, "recovered")["retry"] == "2000"
         assert hear(socket) == {"type": "recovered"}
+
+    database.stop()
+    expect(line).to_have_text("Waiting for the database; nothing is lost", timeout=WITHIN * 1000)
+    shot(page, "database-stopped")
+
+    refused, sent, problem = own.exchange("GET", stream, token=TOKENS["ana"])
+    assert (refused, sent["Retry-After"], json.loads(problem)["code"] if isinstance(problem, str) else problem["code"]) == (
+        503,
+        "5",
+        "database_unavailable",
+    )
+    with connect(place, additional_headers=AS_ANA) as other, pytest.raises(ConnectionClosed) as closed:
+        other.recv(WITHIN)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 4503  # Daphne sends no reasons
+    database.start()
     expect(line).to_have_text("Live", timeout=WITHIN * 1000)
     page.close()
