@@ -449,6 +449,6 @@ async def test_what_went_is_told_from_what_was_pushed_out_of_the_page(before, af
     async def still(user_id, asked):
         return waits & set(asked)
 
-    inbox = waiting.Inbox(lambda function: function)
+    inbox = waiting.Inbox(lambda function: function, lambda error: None)
     inbox._still_waiting = still
     assert await inbox._gone(1, after, before) == gone
