@@ -55,7 +55,8 @@ TEMPLATES: dict[str, dict[str, Any]] = {
     },
     "repo-tidy-quick": {
         "title": "Tidy a repository, without pauses",
-        "description": "The same work from end to end, without asking. A result that fails its own review is not delivered.",
+        "description": "The same work from end to end; it asks only where it understands nothing of the request. "
+        "A result that fails its own review is not delivered.",
         "steps": [
             {key: value for key, value in step.items() if key not in {"choices", "pause_phase", "revise_to"}} | {"pause_after": False}
             for step in PAUSING

@@ -8,6 +8,7 @@ from typing import Any
 from runs.agents import config, memory, model, templating
 from runs.agents.loop import Loop
 from runs.workflows.base import ConfigInvalid, Context, Outcome, State, StepFailed, step
+from runs.workflows.prompts import with_feedback
 
 
 def check(given: Mapping[str, Any]) -> None:
@@ -33,8 +34,11 @@ def agent(state: State, context: Context) -> Outcome:
 
 def prompt_of(settled: config.Agent, state: State, context: Context) -> str:
     """What a turn begins with."""
+    feedback = str(state.get("revision_feedback") or "")
     if settled.prompt:
-        return templating.filled(settled.prompt, state, context)
+        prompt = templating.filled(settled.prompt, state, context)
+        held = feedback in templating.filled(settled.instructions, state, context)
+        return prompt if held else with_feedback(prompt, feedback)
     said = state.get("input")
     words = said if isinstance(said, str) and not context.order.request else context.order.request or context.order.title
-    return str(state.get("revision_feedback") or words)
+    return feedback or str(words)

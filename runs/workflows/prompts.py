@@ -13,6 +13,7 @@ _VARIABLE = re.compile(r"\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}")
 _HEADING = re.compile(r"(?m)^(?=#{1,6} )")
 FIXED = ("request", "title", "revision_feedback", "branch", "check_command")
 NESTED = ("state", "input")
+FEEDBACK = "A reviewer sent the last result back with these words"
 LONGEST = 60_000
 """Characters of one value."""
 
@@ -27,7 +28,8 @@ def render(template: str, state: State, context: Context, *, more: Mapping[str, 
     """Fill in `{{request}}` and the others of FIXED, `{{input.key}}`, `{{state.key.inner}}`, and what the step itself knows (`more`).
 
     A section, from one Markdown heading to the next, is left out where it names values and all of them are empty. What is filled in is not
-    looked at again, so a value that looks like a variable stays what it is.
+    looked at again, so a value that looks like a variable stays what it is. A reviewer's feedback that has no place in it comes at the end:
+    whoever asks for something else is heard, whatever the template says.
     """
     order = context.order
     known = {
@@ -45,7 +47,13 @@ def render(template: str, state: State, context: Context, *, more: Mapping[str, 
         root, *path = name.split(".")
         return _words(_at(state if root == "state" else order.input, path))
 
-    return "".join(_section(part, value) for part in _HEADING.split(template)).strip() + "\n"
+    text = "".join(_section(part, value) for part in _HEADING.split(template)).strip() + "\n"
+    return with_feedback(text, value("revision_feedback"))
+
+
+def with_feedback(text: str, feedback: str) -> str:
+    """A prompt with a reviewer's words, where it does not hold them."""
+    return text if feedback.strip() in text else f"{text.rstrip()}\n\n# {FEEDBACK}\n\n{feedback.strip()}\n"
 
 
 def _section(part: str, value: Any) -> str:

@@ -46,7 +46,8 @@ INPUT_SCHEMA: dict[str, Any] = {
         "target_version": {
             "type": "string",
             "title": "Oldest Python version",
-            "description": "The oldest Python that the code must still run on. Where the repository supports an older one, that counts.",
+            "description": "The oldest Python that the code must still run on; “repository” for what the repository says. "
+            "Where it supports an older one than is named here, that counts.",
             "enum": [FROM_REPOSITORY, *(f"py3{minor}" for minor in range(7, 16))],
             "default": FROM_REPOSITORY,
         },

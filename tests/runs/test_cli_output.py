@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from runs.agents.config import Agent
+from runs.agents.step import prompt_of
 from runs.workflows import prompts
 from runs.workflows.cli_output import Answer, Call, Reader
 from runs.workflows.cli_presets import PRESETS
@@ -115,3 +117,17 @@ def test_a_prompt_says_what_there_is_and_leaves_out_what_there_is_not():
     assert "# Feedback\n\nShorter" in prompts.render(template, {**state, "revision_feedback": "Shorter"}, About)  # type: ignore[arg-type]
     assert prompts.unknown(template) == ["extra"]
     assert prompts.unknown("{{ state }} {{request}} {{state.x}} {{branch}}") == ["state"]
+
+
+def test_a_reviewers_words_reach_the_agent_though_its_template_has_no_place_for_them():
+    """Before: with a prompt of the operators' own, the log said "Re-running with feedback" and the agent was never told of it."""
+    state = {"revision_feedback": "Use the clock"}
+    text = prompts.render("Do {{request}}.", state, About)  # type: ignore[arg-type]
+    assert text.endswith(f"# {prompts.FEEDBACK}\n\nUse the clock\n")
+    once = prompts.render("Do: {{revision_feedback}}", state, About)  # type: ignore[arg-type]
+    assert once == "Do: Use the clock\n"
+    assert prompts.FEEDBACK not in prompts.render("Do {{request}}.", {"revision_feedback": ""}, About)  # type: ignore[arg-type]
+    told = prompt_of(Agent(prompt="Write {{order.title}}"), state, About)  # type: ignore[arg-type]
+    assert told.startswith("Write Tidy") and told.endswith("Use the clock\n")
+    apart = Agent(prompt="Write {{order.title}}", instructions="Heed: {{revision_feedback}}")
+    assert prompt_of(apart, state, About) == "Write Tidy"  # type: ignore[arg-type]
