@@ -29,7 +29,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 def order_at_execute(own: Stack, token: str) -> str:
     """An order whose plan was just approved."""
-    status, order = own.call("POST", "/api/v1/work-orders", {"repository_url": str(own.folder / "celery")}, token=token)
+    status, order = own.call(
+        "POST", "/api/v1/work-orders", {"template": "repo-tidy", "repository_url": str(own.folder / "celery")}, token=token
+    )
     assert status == 201, order
     own.paused(order["id"], token, "awaiting_plan_approval")
     own.answer(order["id"], token, "approve")
@@ -81,7 +83,10 @@ def test_an_answer_given_while_no_worker_lives_is_kept_and_acted_on(own):
     token = TOKENS["ana"]
     first = own.worker("first")
     status, order = own.call(
-        "POST", "/api/v1/work-orders", {"repository_url": str(own.folder / "celery"), "input": {"rules": "I001"}}, token=token
+        "POST",
+        "/api/v1/work-orders",
+        {"template": "repo-tidy", "repository_url": str(own.folder / "celery"), "input": {"rules": "I001"}},
+        token=token,
     )
     assert status == 201
     own.paused(order["id"], token, "awaiting_plan_approval")

@@ -31,7 +31,7 @@ def test_a_server_killed_before_or_after_its_commit_makes_one_order_per_key(own:
     token, told = TOKENS["ana"], {}
     for where in ("before the commit", "after the commit"):
         own.web()
-        body, headers = {"repository_url": str(own.folder / "celery"), "title": where}, {"Idempotency-Key": where}
+        body, headers = {"template": "repo-tidy", "repository_url": str(own.folder / "celery"), "title": where}, {"Idempotency-Key": where}
         with pytest.raises((RemoteDisconnected, ConnectionError)):
             own.call("POST", ORDERS, body, token=token, headers={**headers, HEADER: where})
         own.processes[-1].wait(10)

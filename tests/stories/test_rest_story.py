@@ -79,5 +79,7 @@ def test_the_main_job_over_the_shell(stack):
 
 
 def test_a_source_that_is_no_repository_is_refused_with_a_reason(stack, token):
-    status, problem = stack.call("POST", "/api/v1/work-orders", {"repository_url": str(stack.folder)}, token=token("ana"))
+    status, problem = stack.call(
+        "POST", "/api/v1/work-orders", {"template": "repo-tidy", "repository_url": str(stack.folder)}, token=token("ana")
+    )
     assert (status, problem["code"]) == (422, "not_a_repository")
