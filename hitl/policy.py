@@ -20,9 +20,8 @@ from functools import cached_property
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, User
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
-from django.utils.formats import date_format
 
-from checkpoints import clock
+from checkpoints import clock, dates
 from checkpoints.models import Thread
 from hitl import delegations, models, outsiders
 from hitl.models import Delegation, Vote
@@ -130,7 +129,7 @@ class Place:
     def check_claim(self) -> None:
         """Raise NotNow where somebody else has claimed it."""
         if (holder := self.holder) is not None and self.pause.claimed_until is not None:
-            until = date_format(timezone.localtime(self.pause.claimed_until), "H:i")
+            until = dates.told(self.pause.claimed_until)
             raise NotNow(
                 "claimed", f"{name_of(holder)} has claimed this question until {until}; answer after that, or when it is released."
             )

@@ -9,9 +9,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
-from django.utils.formats import date_format
 
-from checkpoints import clock, codec, live, log
+from checkpoints import clock, codec, dates, live, log
 from checkpoints.models import EventKind
 from hitl import paging, policy, sight
 from hitl.deadlines import unchanged
@@ -83,7 +82,7 @@ def snooze(pause_id: uuid.UUID, *, by: User, until: dt.datetime | None) -> Snooz
     if not now < until <= now + LONGEST_SNOOZE:
         raise PostponingInvalid("until", "Choose a time from now on, up to a year ahead.")
     if pause.deadline_at is not None and until >= pause.deadline_at:
-        raise PostponingInvalid("until", f"It is due at {told(pause.deadline_at)}: choose a time before that.")
+        raise PostponingInvalid("until", f"It is due at {dates.told(pause.deadline_at)}: choose a time before that.")
     return _hide(pause, by, until)
 
 
@@ -105,9 +104,9 @@ def extend(pause_id: uuid.UUID, *, by: User, until: dt.datetime, reason: str) ->
     if not reason or len(reason) > MAX_REASON or reason != codec.readable(reason):
         raise PostponingInvalid("reason", f"Say why, in up to {MAX_REASON} characters: it is recorded with your name.")
     if until <= pause.deadline_at:
-        raise PostponingInvalid("until", f"It is due at {told(pause.deadline_at)}: choose a later time.")
+        raise PostponingInvalid("until", f"It is due at {dates.told(pause.deadline_at)}: choose a later time.")
     if until > pause.extendable_until:
-        raise PostponingInvalid("until", f"It may be moved to {told(pause.extendable_until)} at the latest.")
+        raise PostponingInvalid("until", f"It may be moved to {dates.told(pause.extendable_until)} at the latest.")
     try:
         return _extend(pause, by=by, until=until, reason=reason)
     except DeadlineMoved:
@@ -155,7 +154,3 @@ def _find_open(pause_id: uuid.UUID, by: User) -> Pause:
     if not may_answer(pause, by):
         raise NotAnswerer("Only who may answer this question may do that.")
     return pause
-
-
-def told(at: dt.datetime) -> str:
-    return date_format(timezone.localtime(at), "j M Y, H:i T")

@@ -12,9 +12,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
-from django.utils.formats import date_format
 
-from checkpoints import clock, codec, log
+from checkpoints import clock, codec, dates, log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
@@ -82,8 +81,8 @@ class DeadlinePassed(AlreadyAnswered):
     def __str__(self) -> str:
         words = OUTCOMES[self.outcome]
         if self.outcome == "escalate" and self.pause.status == PauseStatus.OPEN and self.pause.deadline_at is not None:
-            words = f"{words}, until {_told(self.pause.deadline_at)}. Look at it again if you are still asked"
-        return f"The time to answer was over at {_told(self.at)}, so nothing of your answer was taken. {words}."
+            words = f"{words}, until {dates.told(self.pause.deadline_at, exact=True)}. Look at it again if you are still asked"
+        return f"The time to answer was over at {dates.told(self.at, exact=True)}, so nothing of your answer was taken. {words}."
 
 
 OUTCOMES = {
@@ -434,11 +433,12 @@ def _ended_before(run: Run, ended: RunEnded) -> RunEnded:
     """The same refusal, with who cancelled the run and when, where somebody did; or when it expired."""
     expired = Pause.objects.filter(run=run, status=PauseStatus.EXPIRED).order_by("-closed_at").first()
     if expired is not None and expired.closed_at is not None:
-        return RunEnded(f"It expired at {_told(expired.closed_at)}: nobody had answered in time. There was nothing to cancel.")
+        at = dates.told(expired.closed_at, exact=True)
+        return RunEnded(f"It expired at {at}: nobody had answered in time. There was nothing to cancel.")
     event = Event.objects.filter(thread=run.thread_id, kind=EventKind.RUN_CANCELLED).order_by("-seq").first()
     if event is None or event.run_id != run.pk:
         return ended
-    at = date_format(timezone.localtime(event.at), "j M Y, H:i:s")
+    at = dates.told(event.at, exact=True)
     return RunEnded(f"Cancelled already by {event.data.get('by')} at {at}, so there was nothing to cancel.")
 
 
@@ -496,12 +496,9 @@ def open_pause(order: WorkOrder) -> Pause | None:
 
 def _who_won(pause: Pause, decision: Decision | None) -> str:
     if pause.status == PauseStatus.EXPIRED and pause.closed_at is not None:
-        return f"It expired at {_told(pause.closed_at)}: nobody had answered in time. Your answer was not recorded."
+        return f"It expired at {dates.told(pause.closed_at, exact=True)}: nobody had answered in time. Your answer was not recorded."
     if decision is None:
         return f"This question is closed ({pause.get_status_display().lower()}), so your answer was not recorded."
     done = PAST.get(decision.action, f"answered with “{pause.labels.get(decision.action, decision.action)}”")
-    return f"Already {done} by {decision.who} at {_told(decision.decided_at)}. Your answer was not recorded; nothing ran twice."
-
-
-def _told(at: dt.datetime) -> str:
-    return date_format(timezone.localtime(at), "j M Y, H:i:s")
+    at = dates.told(decision.decided_at, exact=True)
+    return f"Already {done} by {decision.who} at {at}. Your answer was not recorded; nothing ran twice."

@@ -320,6 +320,7 @@ EMAIL_TIMEOUT = WAYSTATION_OUTBOUND_SECONDS
 DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", "Waystation <waystation@localhost>")
 
 LANGUAGE_CODE = "en-gb"
+FORMAT_MODULE_PATH = "project.formats"
 TIME_ZONE = env.text("TIME_ZONE", "UTC")
 USE_TZ = True
 STATIC_URL = "static/"

@@ -20,9 +20,8 @@ from django.contrib.auth.models import User
 from django.urls import get_script_prefix, reverse
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
-from django.utils.formats import date_format
 
-from checkpoints import clock
+from checkpoints import clock, dates
 from checkpoints.fields import demand
 from hitl import outside
 from hitl.models import Decision
@@ -129,7 +128,7 @@ def standing(link: Link, *, visitor: User | None, now: dt.datetime) -> Standing 
     if link.revision != link.pause.revision:
         return _changed(link, link.pause)
     if link.expires_at <= now:
-        at = date_format(timezone.localtime(link.expires_at), "j M Y, H:i")
+        at = dates.told(link.expires_at)
         more = "The question is still open: log in to answer it." if link.recipient else "Ask who sent it for a new one."
         return Standing(410, "This link has expired", f"It was good until {at}. {more}")
     return None
@@ -174,11 +173,11 @@ def told_outside(link: Link, decision: Decision | None) -> str:
     outsider = outsider_of(link)
     if outsider is not None and (link.used_at is not None or (decision is not None and decision.external == outsider.address)):
         used = link.used_at or (decision.decided_at if decision else None)
-        when = f" on {date_format(timezone.localtime(used), 'j M Y, H:i')}" if used else ""
+        when = f" on {dates.told(used)}" if used else ""
         return f"Your answer was recorded{when}, and this link is used up. There is nothing left for you to do."
     if decision is None:
         return "The question is closed. There is nothing left for you to do, and nothing was recorded."
-    at = date_format(timezone.localtime(decision.decided_at), "j M Y, H:i")
+    at = dates.told(decision.decided_at)
     return f"Somebody else answered first, on {at}. Nothing was recorded, and there is nothing left for you to do."
 
 
@@ -192,7 +191,7 @@ def _changed(link: Link, newer: Pause) -> Standing:
 
 def outcome(decision: Decision) -> str:
     """Who answered what and when, as one sentence."""
-    at = date_format(timezone.localtime(decision.decided_at), "j M Y, H:i")
+    at = dates.told(decision.decided_at)
     assert decision.pause is not None
     return f"{decision.who} answered “{label_of(decision.pause, decision.action)}” on {at}."
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django import template
 from django.contrib.auth.models import User
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from checkpoints import clock, forensics, ids, unseen
+from checkpoints import clock, dates, forensics, ids, unseen
 from checkpoints.lineage import Branch
 from checkpoints.log import IMPORTED_AT
 from checkpoints.models import CheckpointStatus, Event
@@ -45,6 +49,12 @@ def ago(at: dt.datetime | None) -> str:
 
 
 @register.filter
+def told(at: dt.datetime) -> str:
+    """`7 Jul 2026, 12:00 UTC`, where no page says the time zone."""
+    return dates.told(at)
+
+
+@register.filter
 def ahead(at: dt.datetime) -> str:
     """`in 5 minutes`, or `5 minutes ago`; static/js keeps it up to date by the same rule."""
     seconds = int((at - clock.now()).total_seconds())
@@ -55,6 +65,52 @@ def ahead(at: dt.datetime) -> str:
             count = seconds // length
             return f"in {count} {unit}{'s' if count > 1 else ''}"
     return "in less than a minute"
+
+
+STYLES: dict[str, Callable[[dt.datetime], str]] = {
+    "": dates.shown,
+    "exact": partial(dates.shown, exact=True),
+    "day": dates.day,
+    "clock": dates.clock,
+    "told": partial(dates.told, exact=True),  # for paper: with its zone, and the same for every reader
+}
+
+
+@register.simple_tag
+def moment(at: dt.datetime | str | None, style: str = "") -> SafeString:
+    """`7 Jul 2026, 12:00`; static/js writes it for the reader's time zone, in the same style. `style` is one of `STYLES`."""
+    try:
+        at = dt.datetime.fromisoformat(at) if isinstance(at, str) else at
+        at = timezone.make_aware(at) if at is not None and timezone.is_naive(at) else at
+    except ValueError:  # an event that was imported may hold anything
+        return unseen.html(at)
+    return SafeString("") if at is None else _time(at, STYLES[style](at), f"at={style}" if style != "told" else "")
+
+
+@register.simple_tag(name="clock")
+def time_of_day(at: dt.datetime | None) -> SafeString:
+    """`12:00:05`, where many lines of one hour stand below each other; its day is in the title."""
+    return moment(at, "clock")
+
+
+@register.simple_tag
+def since(at: dt.datetime | None, before: str = "") -> SafeString:
+    """`5 minutes ago`, with the moment in the title."""
+    return _time(at, before + ago(at), f"ago={before}") if at is not None else SafeString("")
+
+
+@register.simple_tag
+def until(at: dt.datetime | None, before: str = "") -> SafeString:
+    """`in 5 minutes`, with the moment in the title."""
+    return _time(at, before + ahead(at), f"ahead={before}") if at is not None else SafeString("")
+
+
+def _time(at: dt.datetime, words: str, data: str) -> SafeString:
+    """A <time>; `data` is a name that static/js/time.js knows, with its value."""
+    name, _, value = data.partition("=")
+    mark = format_html(' data-{}="{}"', name, value) if name else ""
+    local = timezone.localtime(at)
+    return format_html('<time datetime="{}" title="{}"{}>{}</time>', local.isoformat(), dates.told(at, exact=True), mark, words)
 
 
 @register.inclusion_tag("hitl/_deadline.html", takes_context=True)

@@ -5,7 +5,7 @@ import * as chat from "./chat.js";
 import { announce, setState } from "./page.js";
 import * as presence from "./presence.js";
 import { openStream } from "./run-stream.js";
-import { tell } from "./time.js";
+import { stamp, tell } from "./time.js";
 
 const PAUSE = 120; // events come in bursts: one fetch for all of them
 const GATHERING = 5_000; // what child runs do is told on threads of their own; this page listens to one
@@ -108,7 +108,7 @@ function output({ event, data }) {
 function tellAnswer({ data, at }) {
   if (Date.now() - card.sentAt() < OURS) return;
   const done = { approve: "approved", revise: "asked for a revision", cancel: "cancelled", answer: "answered" }[data.decision] ?? `answered “${data.decision}”`;
-  const words = `${data.by} ${done} at ${new Date(at).toLocaleTimeString()}.`;
+  const words = `${data.by} ${done} at ${stamp(Date.parse(at))}.`;
   const line = document.querySelector("[data-answered]");
   line.textContent = words;
   line.hidden = false;

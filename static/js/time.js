@@ -25,25 +25,37 @@ export function ahead(at, now = Date.now()) {
   return "in less than a minute";
 }
 
-/** Write the times inside `root` anew; `data-ago` and `data-ahead` hold what stands before them, `data-local` is in the reader's zone. */
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const two = (number) => String(number).padStart(2, "0");
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** `7 Jul 2026, 12:00` in the reader's time zone, by the rules of `checkpoints.dates`; `style` as of the template tag `moment`. */
+export function stamp(at, style = "") {
+  const time = new Date(at), clock = `${two(time.getHours())}:${two(time.getMinutes())}`, seconds = `:${two(time.getSeconds())}`;
+  const day = `${time.getDate()} ${MONTHS[time.getMonth()]} ${time.getFullYear()}`;
+  if (style === "day") return day;
+  if (style === "clock") return clock + seconds;
+  return `${day}, ${clock}${style === "exact" ? seconds : ""}`;
+}
+
+/** Write the times inside `root` anew: `data-at` holds their style, `data-ago` and `data-ahead` what stands before them. */
 export function tell(root = document) {
-  for (const time of root.querySelectorAll("time[data-ahead]")) {
-    const at = Date.parse(time.dateTime);
-    time.textContent = time.dataset.ahead + ahead(at);
-    if (!time.title) time.title = new Date(at).toLocaleString();
-  }
-  for (const time of root.querySelectorAll("[data-local]")) {
-    const at = new Date(Date.parse(time.dateTime || time.value));
-    const text = at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" }) + (time.dataset.after || "");
+  for (const time of root.querySelectorAll("time[data-at], time[data-ago], time[data-ahead]")) {
+    const at = Date.parse(time.dateTime), { at: style, ago: past, ahead: coming } = time.dataset;
+    const text = style !== undefined ? stamp(at, style) : past !== undefined ? past + ago(at) : coming + ahead(at);
     if (time.textContent !== text) time.textContent = text;
+    const title = `${stamp(at, "exact")} ${zone}`;
+    if (time.title !== title) time.title = title;
   }
-  for (const time of root.querySelectorAll("time[data-ago]")) {
-    const at = Date.parse(time.dateTime);
-    const text = time.dataset.ago + ago(at);
-    if (time.textContent !== text) time.textContent = text;
-    if (!time.title) time.title = new Date(at).toLocaleString();
+  for (const choice of root.querySelectorAll("option[data-local]")) {
+    const text = stamp(Date.parse(choice.value)) + (choice.dataset.after || "");
+    if (choice.textContent !== text) choice.textContent = text;
   }
 }
+
+/** Each page says once which time zone its times are in. */
+const said = document.querySelector("[data-zone]");
+if (said) said.textContent = zone;
 
 setInterval(() => tell(), 20_000);
 document.addEventListener("visibilitychange", () => document.hidden || tell());

@@ -5,10 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import connection
+from django.template import Context as TemplateContext
+from django.template import Template
 from django.utils import timezone
 
 from hitl import postponing, services
@@ -169,3 +172,39 @@ def fresh_status(order: Any) -> str:
                 connection.close()
 
         return other.submit(status).result()
+
+
+AT = dt.datetime(2026, 7, 7, 22, 30, 5, tzinfo=dt.UTC)
+
+
+def test_dates_have_one_style(settings):
+    """Three stood beside each other: "7 Jul 2026, 22:30", "7 July 2026" and what Django or the browser made of it."""
+    with timezone.override("Europe/Berlin"):
+        drawn = Template(
+            '{% moment at %}|{% moment at "exact" %}|{% moment at "day" %}|{% clock at %}|'
+            '{% moment at "told" %}|{{ at|told }}|{{ at }}|{% moment none %}'
+        ).render(TemplateContext({"at": AT, "none": None}))
+        assert re.sub(r"<[^>]*>", "", drawn).split("|") == [
+            "8 Jul 2026, 00:30", "8 Jul 2026, 00:30:05", "8 Jul 2026", "00:30:05", "8 Jul 2026, 00:30:05 CEST", "8 Jul 2026, 00:30 CEST",
+            "8 Jul 2026, 00:30:05", "",
+        ]  # fmt: skip
+        assert drawn.count('datetime="2026-07-08T00:30:05+02:00" title="8 Jul 2026, 00:30:05 CEST"') == 5
+        for text_ in ("<b>", "2026-13-01", ""):
+            assert "<b>" not in Template("{% moment at %}").render(TemplateContext({"at": text_}))
+
+
+def test_no_page_writes_a_date_its_own_way():
+    """What a template needs of dates is a tag or a filter of `hitl.templatetags.hitl`; only machines read `date:'c'`."""
+    folder = Path(__file__).resolve().parents[2] / "templates"
+    own = {
+        str(one.relative_to(folder)): found
+        for one in folder.rglob("*.*")
+        if (found := [form for form in re.findall(r"\|date:[\"']([^\"']*)", one.read_text()) if form != "c"])
+    }
+    assert own == {"forensics/_pick_two.html": ["j M Y, H:i:s"]}  # a list of choices holds text alone
+
+
+def test_a_page_says_its_time_zone_once(page, paused):
+    shown = text(page.get(url(paused)))
+    assert shown.count("data-zone") == 1 and "<span data-zone>UTC</span>" in shown
+    assert re.search(r'data-at="">\d+ [A-Z][a-z]{2} \d{4}, \d\d:\d\d</time>', shown)
