@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from checkpoints import dates
 from checkpoints.models import Event
 from hitl import claims, policy, services
 from hitl.models import Decision, Via
@@ -38,7 +39,8 @@ def test_while_somebody_holds_it_others_do_not_answer(paused, ana, ben, door):
 
 def test_the_refusal_names_the_holder_and_the_time(paused, ana, ben):
     pause = claims.claim(pause_of(paused).pk, by=ana)
-    until = timezone.localtime(pause.claimed_until).strftime("%H:%M")
+    assert pause.claimed_until is not None
+    until = dates.told(pause.claimed_until)
     with pytest.raises(policy.NotNow, match=f"Ana Ruiz has claimed this question until {until}") as refused:
         services.decide(pause.pk, action="cancel", by=ben, via=Via.PAGE)
     assert refused.value.code == "claimed"

@@ -125,7 +125,7 @@ def test_the_page_says_until_when_and_takes_it_back(held, page, ben, client):
     assert "Continues at" in html and f'action="{reverse("hitl:undo", args=[decision.pk])}"' in html
     client.force_login(ben)
     shown = client.get(home).content.decode()
-    assert "Only who gave this answer" in shown and reverse("hitl:undo", args=[decision.pk]) not in shown
+    assert "Only the person who answered" in shown and reverse("hitl:undo", args=[decision.pk]) not in shown
     client.post(reverse("hitl:undo", args=[decision.pk]))
     assert fresh(order).latest_run.status == "pending"
     answered = page.post(reverse("hitl:undo", args=[decision.pk]), follow=True)
