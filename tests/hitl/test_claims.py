@@ -112,7 +112,7 @@ def test_pages_and_api_claim_and_release(paused, ana, ben):
     address = f"/work-orders/{paused.shown_id}/"
     assert browser(ana).post(f"/pauses/{pause.shown_id}/claim").status_code == 302
     own = browser(ana).get(address).content.decode()
-    assert "You have claimed this until" in own
+    assert "You claimed this until" in own
     assert 'aria-labelledby="who-answers" hidden' not in own
     other = browser(ben).get(address).content.decode()
     assert "has claimed this until" in other and 'disabled aria-describedby="why-not"' in other

@@ -133,7 +133,7 @@ def test_the_page_says_until_when_and_takes_it_back(held, page, ben, client):
     assert "Undone" not in html and "undid the answer" in answered.content.decode()
     assert pause_of(order).revision == 1
     again = page.post(reverse("hitl:undo", args=[decision.pk]), follow=True)
-    assert "took this answer back already" in again.content.decode()
+    assert "undid this answer already" in again.content.decode()
     assert "This answer was undone by Ana Ruiz" in receipt(page, decision).content.decode()
 
 
