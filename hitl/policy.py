@@ -19,7 +19,6 @@ from functools import cached_property
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, User
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.utils import timezone
 
 from checkpoints import clock, dates
 from checkpoints.models import Thread

@@ -8,7 +8,6 @@ import uuid
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
-from django.utils import timezone
 
 from checkpoints import clock, codec, dates, live, log
 from checkpoints.models import EventKind

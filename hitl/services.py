@@ -11,7 +11,6 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
 from checkpoints import clock, codec, dates, log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.urls import get_script_prefix, reverse
-from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from checkpoints import clock, dates
