@@ -46,6 +46,8 @@ class Stack:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.own: dict[str, dict[str, str]] = {}
         """What a process is told alone, by its name."""
+        self.under: dict[str, list[str]] = {}
+        """Words before its command, by its name."""
         inherited = {
             key: value
             for key, value in os.environ.items()
@@ -70,7 +72,7 @@ class Stack:
     def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, *arguments],
+                [*self.under.get(name, []), sys.executable, *arguments],
                 cwd=ROOT,
                 env={**self.environment, **self.own.get(name, {})},
                 stdout=log,

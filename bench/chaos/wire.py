@@ -55,9 +55,9 @@ class Wire:
         self._thread = threading.Thread(target=self.loop.run_forever, name="wire", daemon=True)
         self._thread.start()
 
-    def link(self, name: str, target: Target, *, postgresql: bool = False) -> Link:
+    def link(self, name: str, target: Target, *, postgresql: bool = False, address: str = "127.0.0.1") -> Link:
         """A new way, which listens from now on."""
-        link = Link(self, name, target, postgresql=postgresql)
+        link = Link(self, name, target, postgresql=postgresql, address=address)
         self.do(link.listen())
         self.links.append(link)
         return link
@@ -75,8 +75,8 @@ class Wire:
 
 
 class Link:
-    def __init__(self, wire: Wire, name: str, target: Target, *, postgresql: bool) -> None:
-        self.wire, self.name, self.target, self.postgresql = wire, name, target, postgresql
+    def __init__(self, wire: Wire, name: str, target: Target, *, postgresql: bool, address: str) -> None:
+        self.wire, self.name, self.target, self.postgresql, self.address = wire, name, target, postgresql, address
         self.port = 0
         self.silent = False
         self.flows: set[Flow] = set()
@@ -86,10 +86,10 @@ class Link:
     @property
     def url(self) -> str:
         """PostgreSQL's, over this way."""
-        return f"postgresql://waystation@127.0.0.1:{self.port}/postgres?sslmode=disable&gssencmode=disable"
+        return f"postgresql://waystation@{self.address}:{self.port}/postgres?sslmode=disable&gssencmode=disable"
 
     async def listen(self) -> None:
-        self._server = await self.wire.loop.create_server(lambda: Flow(self), "127.0.0.1", 0)
+        self._server = await self.wire.loop.create_server(lambda: Flow(self), self.address, 0)
         self.port = int(self._server.sockets[0].getsockname()[1])
 
     def silence(self) -> None:

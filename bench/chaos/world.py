@@ -20,6 +20,7 @@ from django.db import DatabaseError, InterfaceError, connection
 
 from bench.chaos import EFFECTS
 from bench.chaos.disk import Disk
+from bench.chaos.namespaces import Namespace
 from bench.chaos.wire import Link, Wire
 from checkpoints import ids
 from runs.models import Run
@@ -51,6 +52,8 @@ class Host:
     process: Server
     database: Link
     broker: Link
+    network: Namespace | None = None
+    """Its own, where that is possible here."""
 
     @property
     def owners(self) -> list[str]:
@@ -67,13 +70,19 @@ class Host:
     def silence(self) -> None:
         self.database.silence()
         self.broker.silence()
+        if self.network is not None:
+            self.network.pull()
 
     def silence_here(self) -> None:
         """The same in the wire's thread, at once."""
         self.database.silence_here()
         self.broker.silence_here()
+        if self.network is not None:
+            self.network.pull()
 
     def heal(self) -> None:
+        if self.network is not None:
+            self.network.plug()
         self.database.heal()
         self.broker.heal()
 
@@ -104,6 +113,12 @@ class World:
         self.wire = wire
         self.disk: Disk | None = None
         """Where PostgreSQL keeps its tables, if that is a disk that may become full."""
+        self.disks: list[Disk] = []
+        self.namespaces = False
+        """Whether workers are hosts with a network of their own."""
+        self.networks: list[Namespace] = []
+        self.servers = [postgresql]
+        """All of PostgreSQL's that there were."""
         self.token = ""
         """Of somebody who may read what was asked for."""
         self.hurry = False
@@ -143,11 +158,23 @@ class World:
         if name == "web":
             return self.switch(*self.spare_web())
         host = self.hosts.get(name)
-        kept = None if host is None or host.database.silent or host.broker.silent else (host.database, host.broker)
-        links = kept or self._links(name)
+        if host is None or host.database.silent or host.broker.silent:
+            network = self._network() if name in self.names else None
+            links = self._links(name, network)
+        else:
+            links, network = (host.database, host.broker), host.network
         self.stack.own.setdefault(name, {}).update(self.reach(*links))
-        self.hosts[name] = Host(name, self.stack.beat() if name == "beat" else self.stack.worker(name), *links)
+        self.stack.under[name] = network.prefix if network else []
+        self.hosts[name] = Host(name, self.stack.beat() if name == "beat" else self.stack.worker(name), *links, network)
         return self.hosts[name]
+
+    def _network(self) -> Namespace | None:
+        if not self.namespaces:
+            return None
+        network = Namespace(len(self.networks))
+        self.networks.append(network)
+        network.make()
+        return network
 
     def spare_web(self) -> tuple[Host, int]:
         """A web host that is ready, and its port; nobody is sent to it yet."""
@@ -163,14 +190,14 @@ class World:
         self.hosts["web"] = host
         return host
 
-    def _links(self, name: str) -> tuple[Link, Link]:
-        return self.wire.link(f"{name} database", self.postgresql.socket, postgresql=True), self.wire.link(
-            f"{name} broker", self.redis.port
-        )
+    def _links(self, name: str, network: Namespace | None = None) -> tuple[Link, Link]:
+        address = network.here if network else "127.0.0.1"
+        database = self.wire.link(f"{name} database", self.postgresql.socket, postgresql=True, address=address)
+        return database, self.wire.link(f"{name} broker", self.redis.port, address=address)
 
     def reach(self, database: Link, broker: Link) -> dict[str, str]:
         """What a process is told, to come over these links."""
-        return {"DATABASE_URL": database.url, "REDIS_URL": f"redis://127.0.0.1:{broker.port}/0"}
+        return {"DATABASE_URL": database.url, "REDIS_URL": f"redis://{broker.address}:{broker.port}/0"}
 
     def worker(self) -> Host:
         """One of the workers, as the dice fall."""
@@ -186,6 +213,13 @@ class World:
                 self.breach("wrong", f"{name} ended by itself; see its log (--keep)")
                 self.start(name)
 
+    def small_disk(self, name: str) -> Disk:
+        """A disk for PostgreSQL's tables, there until the end of all."""
+        disk = Disk(self.folder / name)
+        disk.make()
+        self.disks.append(disk)
+        return disk
+
     def point(self, server: PostgreSQL) -> None:
         """This is the database now: all links lead there."""
         self.postgresql = server
@@ -198,9 +232,12 @@ class World:
         self.effects.ended.set()
         self.stack.stop()
         self.wire.stop()
-        self.postgresql.kill()
-        if self.disk is not None:
-            self.disk.remove()
+        for server in self.servers:
+            server.kill()
+        for disk in self.disks:
+            disk.remove()
+        for network in self.networks:
+            network.remove()
 
     # -- outages -----------------------------------------------------------------------------------------------------------------------
 

@@ -29,8 +29,7 @@ class Disk(Fault):
         import psycopg
         from django.db import connection
 
-        world.disk = Small(world.folder / "disk")
-        world.disk.make()
+        world.disk = world.small_disk("disk")
         connection.close()
         url = world.postgresql.url.replace("/postgres?", "/template1?")
         with psycopg.connect(url, autocommit=True) as database:

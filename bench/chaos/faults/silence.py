@@ -42,6 +42,11 @@ class Silence(Fault):
     def __init__(self) -> None:
         self._turn: list[str] = []
 
+    def prepare(self, world: World) -> None:
+        from bench.chaos.namespaces import Namespace
+
+        world.namespaces = Namespace.possible()
+
     def make(self, world: World) -> str:
         if not self._turn:
             self._turn = [*WORKER, *WEB]
@@ -61,7 +66,7 @@ class Silence(Fault):
             host.heal()
         else:
             world.start(host.name)
-        return f"{'back' if comes_back else 'gone'} in {kind}"
+        return f"{'back' if comes_back else 'gone'} in {kind if trap.sprung.is_set() else 'none'}"
 
     def _web(self, world: World, kind: str) -> str:
         spare, port = world.spare_web()
@@ -72,7 +77,7 @@ class Silence(Fault):
             world.switch(spare, port)
         world.kill(host)
         self._await(world, touched, since)
-        return f"gone in {kind}"
+        return f"gone in {kind if trap.sprung.is_set() else 'none'}"
 
     def _await(self, world: World, touched: list[Touched], since: float) -> None:
         lease = world.lease
@@ -98,10 +103,12 @@ class Silence(Fault):
 
         traps = [lay(host) for host in hosts]
         if not caught.wait(PATIENCE):
-            hosts[0].silence()
             for host in hosts:
                 host.database.lay(None)
-            return met[0] if met else (hosts[0], traps[0])
+        if not met:
+            hosts[0].silence()
+            return hosts[0], traps[0]
+        met[0][1].sprung.wait(1)
         return met[0]
 
 

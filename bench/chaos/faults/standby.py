@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from bench.chaos.disk import Disk
 from bench.chaos.faults import Fault
 from tests.servers import PostgreSQL, find
 
@@ -30,12 +30,9 @@ class Standby(Fault):
 
     def make(self, world: World) -> str:
         primary, standby = world.postgresql, PostgreSQL(world.folder / f"pg{next(self._numbers)}")
-        disk = Disk(world.folder / f"disk of {standby.folder.name}") if world.disk is not None else None
-        if disk is not None and world.disk is not None:
-            disk.make()
-            standby.copy(primary, "-T", f"{world.disk.folder}={disk.folder}")
-        else:
-            standby.copy(primary)
+        disk = world.small_disk(f"disk of {standby.folder.name}") if world.disk is not None else None
+        standby.copy(primary, *(["-T", f"{world.disk.folder}={disk.folder}"] if disk and world.disk else []))
+        world.servers.append(standby)
         standby.start()
         say(primary, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
         until(lambda: bool(say(primary, "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'")))
@@ -45,10 +42,11 @@ class Standby(Fault):
             primary.kill()
             say(standby, f"SELECT pg_promote(true, {WAIT:g})")
             say(standby, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
-            if disk is not None and world.disk is not None:
-                world.disk.remove()
-                world.disk = disk
+            before, world.disk = world.disk, disk
             world.point(standby)
+        if before is not None:
+            before.remove()
+        shutil.rmtree(primary.folder, ignore_errors=True)
         world.await_recovery("standby", touched, since=time.monotonic())
         return "promoted"
 

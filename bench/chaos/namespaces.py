@@ -1,0 +1,58 @@
+"""Hosts that are network namespaces: each with a cable to this machine, which can be pulled. For root on Linux."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+
+class Namespace:
+    """One host's network. `here` is this machine's address on the cable."""
+
+    def __init__(self, number: int) -> None:
+        self.name = f"chaos{os.getpid()}-{number}"
+        self.cable = f"ch{os.getpid()}-{number}"[:15]
+        net = f"10.{77 + number // 250}.{number % 250}"
+        self.here, self._there = f"{net}.1", f"{net}.2"
+
+    @staticmethod
+    def possible() -> bool:
+        if os.geteuid() != 0 or not shutil.which("ip"):
+            return False
+        tried = Namespace(9999)
+        try:
+            tried.make()
+        except subprocess.CalledProcessError:
+            return False
+        finally:
+            tried.remove()
+        return True
+
+    @property
+    def prefix(self) -> list[str]:
+        """Words before a command that is to run there."""
+        return ["ip", "netns", "exec", self.name]
+
+    def make(self) -> None:
+        _ip("netns", "add", self.name)
+        _ip("link", "add", self.cable, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        _ip("addr", "add", f"{self.here}/30", "dev", self.cable)
+        _ip("link", "set", self.cable, "up")
+        _ip("-n", self.name, "addr", "add", f"{self._there}/30", "dev", "eth0")
+        _ip("-n", self.name, "link", "set", "eth0", "up")
+        _ip("-n", self.name, "link", "set", "lo", "up")
+
+    def pull(self) -> None:
+        _ip("link", "set", self.cable, "down")
+
+    def plug(self) -> None:
+        _ip("link", "set", self.cable, "up")
+
+    def remove(self) -> None:
+        for words in (["netns", "del", self.name], ["link", "del", self.cable]):
+            subprocess.run(["ip", *words], check=False, capture_output=True)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
