@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 
@@ -13,8 +14,7 @@ class Namespace:
     def __init__(self, number: int) -> None:
         self.name = f"chaos{os.getpid()}-{number}"
         self.cable = f"ch{os.getpid()}-{number}"[:15]
-        net = f"10.{77 + number // 250}.{number % 250}"
-        self.here, self._there = f"{net}.1", f"{net}.2"
+        self.here, self._there = _free()
 
     @staticmethod
     def possible() -> bool:
@@ -52,6 +52,15 @@ class Namespace:
     def remove(self) -> None:
         for words in (["netns", "del", self.name], ["link", "del", self.cable]):
             subprocess.run(["ip", *words], check=False, capture_output=True)
+
+
+def _free() -> tuple[str, str]:
+    """Two addresses of a network that nobody here has, of those that are kept for such tests (RFC 2544, 198.18.0.0/15)."""
+    taken = subprocess.run(["ip", "-4", "-o", "addr"], check=False, capture_output=True, text=True).stdout
+    while True:
+        found = f"198.{random.choice((18, 19))}.{random.randrange(256)}"  # guards nothing
+        if f" {found}." not in taken:
+            return f"{found}.1", f"{found}.2"
 
 
 def _ip(*words: str) -> None:
