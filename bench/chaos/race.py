@@ -24,6 +24,8 @@ from hitl.models import ApiToken
 from runs.models import Pause, Run
 from runs.states import PauseStatus
 
+DRAIN = 300.0
+"""Seconds after the last fault within which all runs end."""
 USERS = ("ana", "ben", "cleo", "dan")
 REDISPATCH = 5.0
 """Seconds after which a question that is still open is handed to the clients again: their answers met a server that was away."""
@@ -115,9 +117,13 @@ class Race:
 
     def race(self, clients: list[Client], asker: Asker, faults: Maker, *, deadline: float) -> None:
         handed: dict[str, float] = {}
+        drains = False
         while time.monotonic() < deadline:
-            if asker.ends is not None and not asker.is_alive():
+            over = asker.ends is not None and (not asker.is_alive() or time.monotonic() >= asker.ends)
+            if over and not self.world.ended.is_set():
                 self.world.ended.set()  # what is left comes to its end in peace
+            if self.world.ended.is_set() and not drains:
+                drains, deadline = True, max(deadline, time.monotonic() + DRAIN)
             busy = sum(client.inbox.qsize() for client in clients)
             if busy < 10 * len(clients):
                 found = patiently(self.open_questions)
@@ -132,7 +138,7 @@ class Race:
                     return
             time.sleep(0.05)
         left = patiently(lambda: Counter(Run.objects.live().values_list("status", flat=True)))
-        self.world.breach("stuck", f"not at an end after {self.options.timeout:g} s: {dict(left)}")
+        self.world.breach("stuck", f"not at an end in time: {dict(left)}")
 
 
 class Watch(threading.Thread):
