@@ -89,7 +89,7 @@ def preview(pause_ids: Sequence[uuid.UUID], *, by: User) -> Preview:
         if why_not := refused(pause, APPROVE):
             left_out.append((pause, why_not))
         else:
-            key = (str(pause.run.definition), risk_of(pause))
+            key = (str(pause.run.definition), pause.risk)
             parts.setdefault(key, Part(*key)).pauses.append(pause)
     ordered = sorted(parts.values(), key=lambda part: (-RISKS.index(part.risk), part.template))
     return Preview(ordered, left_out, len(set(pause_ids)) - len(found))
@@ -126,7 +126,7 @@ def refused(pause: Pause, action: str) -> str:
         return "It has been answered already."
     if pause.overdue:
         return "The time to answer it is over."
-    if risk_of(pause) == "high":
+    if pause.risk == "high":
         return "Its risk is high: look at it by itself."
     if action in pause.review.get("reason_required", []):
         return "This answer needs a reason of its own."
@@ -135,10 +135,6 @@ def refused(pause: Pause, action: str) -> str:
     if pause.wants_data(action):
         return "It asks for data."
     return ""
-
-
-def risk_of(pause: Pause) -> str:
-    return str(pause.review.get("risk", "normal"))
 
 
 def _seen(pause_ids: Iterable[uuid.UUID], by: User) -> Iterable[Pause]:

@@ -55,6 +55,8 @@ class Row:
     parts: list[Part] = field(default_factory=list)
     errors: dict[str, list[str]] = field(default_factory=dict)
     """`decision`, `arguments` or `reason` → sentences."""
+    first: str = ""
+    """Which of these has the focus: of all calls, the first that is wrong."""
 
     @property
     def id(self) -> str:
@@ -95,6 +97,13 @@ class CallsForm:
         before = value if isinstance(value, str) else "" if value is _Absent else json.dumps(value, indent=2, ensure_ascii=False)
         text = before if self.data is None else self.data.get(name, before).replace("\r\n", "\n")
         return Part(name=name, pointer=pointer, text=text, plain=plain, before=before)
+
+    def mark_first(self) -> bool:
+        """Let the first field that is wrong say so; tells whether one is."""
+        wrong = next((row for row in self.rows if row.errors), None)
+        if wrong is not None:
+            wrong.first = next(name for name in ("decision", "arguments", "reason") if name in wrong.errors)
+        return wrong is not None
 
     def add_errors(self, errors: Mapping[str, Sequence[str]]) -> list[str]:
         """Show errors (dotted path → sentences) at the calls they belong to; what belongs to none is given back."""

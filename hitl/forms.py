@@ -5,17 +5,21 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
 from django.contrib.auth.models import Group, User
 
 from checkpoints.models import WhenBusy
+from hitl.calls_form import CallsForm
 from hitl.postponing import LONGEST_SNOOZE, MAX_REASON
+from hitl.schema_form import SchemaForm
 from hitl.services import MAX_FEEDBACK
 from runs import rights
-from runs.models import Template
-from runs.workflows import attached
+from runs.models import Pause, Template
+from runs.workflows import attached, schemas
+from runs.workflows.sequence import REVISE
 
 PREFIX = "input."
 
@@ -23,19 +27,66 @@ PREFIX = "input."
 class DecisionForm(forms.Form):
     action = forms.CharField(max_length=64, required=False)
     edited = forms.CharField(max_length=64, required=False)
-    """The answer where its button takes along the content as it was edited."""
+    """The answer, as a button of earlier pages said it that took an edit along."""
     edited_content = forms.CharField(required=False, strip=False)
+    """The content as the card's field has it: an edit where it reads otherwise than it was asked."""
     feedback = forms.CharField(required=False, max_length=MAX_FEEDBACK)
+    wish = forms.CharField(required=False, max_length=MAX_FEEDBACK)
+    """The feedback for a revision, where the same form has a field for the reason of other answers."""
     revision = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
-        values["action"] = values.get("edited") or values.get("action")
-        if not values["action"]:
+        values["action"] = action = values.get("edited") or values.get("action")
+        if not action:
             self.add_error("action", "Choose an answer.")
-        if not values.get("edited"):
-            values["edited_content"] = None
+        if action == REVISE:
+            values["feedback"] = values.get("wish", "").strip() or values.get("feedback", "")
         return values
+
+    @property
+    def revises(self) -> bool:
+        return REVISE in {self.data.get("edited"), self.data.get("action")}
+
+    @property
+    def typed_reason(self) -> str:
+        """What was typed as the reason of an answer."""
+        return "" if self.revises and not self.wish_given else str(self.data.get("feedback", ""))
+
+    @property
+    def typed_wish(self) -> str:
+        """What was typed as feedback for a revision."""
+        return str(self.data.get("wish" if self.wish_given or not self.revises else "feedback", ""))
+
+    @property
+    def wish_given(self) -> bool:
+        return bool(self.data.get("wish", "").strip())
+
+    def edit_of(self, pause: Pause) -> str | None:
+        """The content as somebody edited it; None where it reads as it was asked, or was not there to be edited."""
+        text: str | None = self.data.get("edited_content")
+        return None if text is None or _lines(text) == _lines(pause.content) else text
+
+    first = ""
+    """The name of the field that has the focus."""
+
+    def look_at(self, inputs: SchemaForm | CallsForm | None) -> None:
+        """Let the first field that is wrong have the focus: one of the data, which stand above, else one of this form."""
+        elsewhere = inputs is not None and inputs.mark_first()
+        wrong = [name for name in ("edited_content", "feedback", "wish") if self.is_bound and name in self.errors]
+        self.first = wrong[0] if wrong and not elsewhere else ""
+
+    def add_errors(self, errors: Mapping[str, Sequence[str]]) -> None:
+        """Show a service's errors at the fields they belong to; those of the data are shown by its own form."""
+        for field, texts in errors.items():
+            name = "wish" if field == "feedback" and self.revises else field
+            if name in {"wish", "feedback", "edited_content"}:
+                self.add_error(name, list(texts))
+
+
+def _lines(text: str) -> str:
+    """As texts are compared: a browser sends other line ends."""
+    return text.replace("\r\n", "\n").strip("\n")
 
 
 class Told(forms.Form):
@@ -139,7 +190,7 @@ class WorkOrderForm(forms.Form):
         if self.takes_files:
             self.fields["title"].help_text = "Left empty, it is named after the template and the file."
         required = set(self.schema.get("required", []))
-        for name, part in self.schema.get("properties", {}).items():
+        for name, part in schemas.declared(self.schema).items():
             self.fields[PREFIX + name] = field_of(name, part, required=name in required and name not in self.takes_files)
             if name in self.takes_files:
                 help_text = "Instead of sending it: where it lies, as an absolute path in an allowed folder of the server."

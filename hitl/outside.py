@@ -26,8 +26,7 @@ from runs.workflows.sequence import REVISE
 
 def asked(pause: Pause) -> list[str]:
     """The addresses that a question is put to outside: those that have an answer to give. None where it is of high risk by now."""
-    high = pause.review.get("risk") == "high" or any(call["risk"] == "high" for call in pause.calls)
-    return [] if high else [address for address in pause.outside.get("to", []) if _ways(pause, address)]
+    return [] if pause.risk == "high" else [address for address in pause.outside.get("to", []) if _ways(pause, address)]
 
 
 def takes_data(pause: Pause) -> bool:

@@ -20,6 +20,7 @@ from django.utils import timezone
 from django.utils.datastructures import MultiValueDict
 
 from checkpoints import codec
+from runs.workflows import schemas
 
 Kind = Literal[
     "text", "long", "lines", "whole", "number", "check", "one", "several", "date", "time", "moment", "fixed", "group", "rows", "json"
@@ -27,8 +28,6 @@ Kind = Literal[
 PREFIX = "input"
 OTHER = "~other"
 """The posted value of the option that lets a person write their own. No schema's own option is posted so: `~` is written `~0`."""
-ORDER = "x-order"
-"""Annotation of an object in a schema: names of its properties in the order in which they are shown. Stored JSON sorts its keys."""
 MANY = 8
 """Parts of one group that are shown at once; more are folded away."""
 RADIOS = 6
@@ -71,6 +70,8 @@ class Field:
     other_chosen: bool = False
     parts: list[Field] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    first: bool = False
+    """Whether it is the first one that is wrong, where the focus goes."""
 
     @property
     def id(self) -> str:
@@ -149,6 +150,14 @@ class SchemaForm:
                 left += texts
         return left
 
+    def mark_first(self) -> bool:
+        """Let the first field that is wrong say so; tells whether one is. Of a group or a list it is the first field inside."""
+        wrong = next((one for one in self.root.each() if one.errors), None)
+        at = next((one for one in wrong.each() if one.kind not in {"group", "rows", "fixed"}), None) if wrong is not None else None
+        if at is not None:
+            at.first = True
+        return at is not None
+
     def _made(self, schema: Any, name: str, path: str, initial: Any, *, label: str, required: bool) -> tuple[Field, Any]:
         """A field and what it stands for, ABSENT where it was left empty."""
         flat = _flat(schema)
@@ -179,10 +188,7 @@ class SchemaForm:
         known = initial if isinstance(initial, Mapping) else {}
         needed = made.schema.get("required", [])
         payload = {}
-        properties = made.schema.get("properties", {})
-        ordered = made.schema.get(ORDER)
-        first = [key for key in ordered if isinstance(key, str) and key in properties] if isinstance(ordered, list | tuple) else []
-        for key, part in {**{key: properties[key] for key in first}, **properties}.items():
+        for key, part in schemas.declared(made.schema).items():
             place = {"name": f"{made.name}.{_escaped(key)}", "path": f"{made.path}.{key}" if made.path else key}
             one, value = self._made(part, **place, initial=known.get(key, ABSENT), label=_title(key), required=key in needed)
             made.parts.append(one)

@@ -89,6 +89,7 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, after: int |
     _check_keeping(values)
     if values.get("frequency") == Frequency.OFF:
         _check_off(frozen_steps, needs_repository=values.get("needs_repository", True))
+    values |= {"input_schema": schemas.in_order(values.get("input_schema", {})), "steps": [_in_order(one) for one in values["steps"]]}
     if last and values == kept:
         return last
     keyed.made("")
@@ -117,8 +118,8 @@ def edit_step_template(
     values: dict[str, Any] = {
         "title": title,
         "function": function,
-        "config": dict(config or {}),
-        "sub_steps": [dict(one) for one in sub_steps],
+        "config": _in_order(config or {}),
+        "sub_steps": [_in_order(one) for one in sub_steps],
     }
     _check_texts(slug, values)
     try:
@@ -412,6 +413,12 @@ def _check_off(steps: Sequence[FrozenStep], *, needs_repository: bool) -> None:
         errors.append("Work on a repository takes checkpoints: each commit is found by them. Set needs_repository to false.")
     if errors:
         raise TemplateInvalid({"frequency": errors})
+
+
+def _in_order(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A step, or a configuration, whose form keeps the order of its fields: the database keeps that of no object's names."""
+    asks = "required_inputs" in values
+    return {**values, "required_inputs": schemas.in_order(values["required_inputs"])} if asks else dict(values)
 
 
 def _check_schema(schema: Any) -> None:

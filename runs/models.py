@@ -39,6 +39,7 @@ from runs.recipe_models import read_delivery as read_delivery
 from runs.recipe_models import within as within
 from runs.states import PauseKind, PauseStatus, RunStatus, Told
 from runs.workflows import sequence
+from runs.workflows.calls import RISKS
 
 Person = AbstractBaseUser | AnonymousUser
 
@@ -488,6 +489,11 @@ class Pause(ids.Shown, models.Model):
     @property
     def may_revise(self) -> bool:
         return "revise" in self.ways and self.revision <= self.max_revisions
+
+    @property
+    def risk(self) -> str:
+        """The highest of its rules' and its calls' risks: one of `calls.RISKS`."""
+        return RISKS[max(RISKS.index(risk) for risk in (self.review.get("risk", "normal"), *(call["risk"] for call in self.calls)))]
 
     def wants_data(self, action: str) -> bool:
         """Whether data comes with this answer."""

@@ -18,6 +18,13 @@ def tick(state: State, context: Context) -> Outcome:
     return _take(context, 0.1)
 
 
+@step("slow.paper")
+def paper(state: State, context: Context) -> Outcome:
+    """A long text to look at."""
+    lines = "\n\n".join(f"{number}. What is to be done in part {number} of the work, said in so many words." for number in range(1, 61))
+    return Go(report=Report(content=f"# The plan\n\n{lines}\n\nThe last line.", effects=["Pays 4 200 EUR to the supplier."]))
+
+
 @step("slow.sleep")
 def sleep(state: State, context: Context) -> Outcome:
     """As long as its config says."""

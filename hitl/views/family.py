@@ -19,7 +19,7 @@ from hitl.forms import DecisionForm
 from hitl.models import Decision
 from hitl.paging import Address, Page
 from hitl.schema_form import SchemaForm
-from hitl.views import cards
+from hitl.views import cards, typed
 from hitl.views.common import home_of, place_of
 from runs import waits
 from runs.models import Definition, Pause, Run
@@ -157,31 +157,44 @@ def card_of(
     inputs: SchemaForm | CallsForm | None = None,
     answered: Pause | None = None,
     problem: str = "",
+    wrong: bool = False,
+    more: typed.Words | None = None,
 ) -> dict[str, Any]:
     """What the pause card shows.
 
     Args:
         wanted: shown id of the question that the address names, or "".
         by, guest: who looks, and whether without taking part in the thread.
-        form, inputs, answered: what was typed, and for which question: it is shown on no other run's card.
+        form, inputs, answered: what was typed, and for which question. No other card shows it: there it is `unsent`.
+        problem, wrong: what is said above the card, and whether it is something to put right.
+        more: further words that were not taken, and that no card has a field for.
     """
     pause, gone = choose(pauses, wanted)
+    unsent = list(more or [])
+    if answered is not None and answered != pause:
+        unsent = typed.words_of(answered, form, inputs, cards.of(answered, by).known) + unsent
     if pause is None:
-        return {"pause": None, "form": DecisionForm(), "problem": problem or gone, "others": []}
+        return {"pause": None, "form": DecisionForm(), "problem": problem or gone, "wrong": wrong, "unsent": unsent, "others": []}
     patch, damage = patch_of(pause)
-    same = answered is None or answered.run_id == pause.run_id
+    same = answered is None or answered == pause
+    form = (form if same else None) or DecisionForm()
+    inputs = inputs if same else None
+    form.look_at(inputs)
     standing = cards.of(pause, by)
     return {
+        "unsent": unsent,
+        "wrong": wrong,
+        "edit": form.edit_of(pause),
         "pause": pause,
         "standing": standing,
-        "form": (form if same else None) or DecisionForm(),
+        "form": form,
         **_changes(pause),
-        "inputs": (inputs if same and pause == answered else None) or form_of(pause, known=standing.known),
+        "inputs": inputs or form_of(pause, known=standing.known),
         "problem": problem or damage or gone,
         "patch": patch,
         "ways": _ways(pause),
-        "leads": _leads(pause),
-        "ends": _ends(pause.run),
+        "leads": leads(pause),
+        "ends": ends(pause.run),
         "whose": whose(pause.run),
         "own_steps": _own_steps(pause),
         "cancel": cancel_of(pause, guest=guest),
@@ -216,7 +229,7 @@ def patch_of(pause: Pause) -> tuple[patches.Reading | None, str]:
         return None, f"The patch cannot be shown: {error}. Do not approve what you cannot see."
 
 
-def _leads(pause: Pause) -> dict[str, str]:
+def leads(pause: Pause) -> dict[str, str]:
     """Answer → the title of the step it leads to; empty where it leads to the end."""
     titles = {step["name"]: step["title"] for step in pause.run.definition.steps}
     return {name: titles.get(to, "") or elsewhere(pause.run) for name, to in pause.ways.items()}
@@ -237,7 +250,7 @@ def _ways(pause: Pause) -> list[dict[str, str]]:
     ]
 
 
-def _ends(run: Run) -> str:
+def ends(run: Run) -> str:
     """What is complete where an answer leads to the end."""
     return "This child run" if run.parent_id is not None else "The order" if run.work_order_id is not None else "The run"
 

@@ -16,6 +16,7 @@ from hitl.forms import DecisionForm
 from hitl.models import Via
 from hitl.outbound import links
 from hitl.outbound_models import Link
+from hitl.views import second_look
 from hitl.views.common import place_of
 from runs.models import Pause
 from runs.workflows.sequence import CANCEL
@@ -66,12 +67,15 @@ def _answer(request: HttpRequest, found: Link) -> HttpResponse:
     assert by is not None  # only such links are for answers
     inputs = form_of(pause, request.POST)
     if "change" in request.POST:
-        return _form(request, found, 200, inputs=inputs)
+        return _form(request, found, 200, form=form, inputs=inputs)
     if not form.is_valid() or form.cleaned_data["action"] == CANCEL:
         return _form(request, found, 422, form=form, inputs=inputs, problem="Nothing was decided: choose one of the answers below.")
     if request.POST.get("me") != "yes":
         return _form(request, found, 422, form=form, inputs=inputs, problem="Nothing was decided: say that it is you, by ticking the box.")
     action = form.cleaned_data["action"]
+    told = pause if isinstance(by, User) else outside.shown(pause, by.address)
+    if action in told.ways and (look := second_look.from_link(request, pause, form, inputs, about=told.question)):
+        return _sealed(second_look.show(request, look), form=True)
     try:
         services.decide(
             pause.pk,

@@ -21,7 +21,7 @@ from hitl import paging, policy, services, sight, undoing
 from hitl.forms import WorkOrderForm
 from hitl.models import Via
 from hitl.paging import Address
-from hitl.views import artifacts, family
+from hitl.views import artifacts, family, typed
 from hitl.views.common import person
 from runs import asking_again, rights
 from runs import services as runs
@@ -195,7 +195,9 @@ def order_cancel(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
         services.cancel_order(order.pk, by=person(request), via=Via.PAGE, reason=request.POST.get("feedback", ""))
     except (RunEnded, services.AlreadyAnswered, services.AnswerInvalid, policy.Refused) as error:
         status = {policy.NotAllowed: 403, services.AnswerInvalid: 422}.get(type(error), 409)
-        page = page_of(order_id, by=person(request), problem=str(error))
+        reason = request.POST.get("feedback", "")
+        more = [(typed.REASON, reason)] if reason.strip() else []
+        page = page_of(order_id, by=person(request), problem=str(error), wrong=status == 422, more=more)
         return render(request, "hitl/order.html", page, status=status)
     return redirect("hitl:order", order_id)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
@@ -17,8 +17,9 @@ from hitl import claims, policy, postponing, revisions, services, sight, voting,
 from hitl.calls_form import CallsForm, form_of
 from hitl.forms import DecisionForm, ExtendForm, SnoozeForm
 from hitl.models import Decision, Via, Vote
+from hitl.outbound import links
 from hitl.schema_form import SchemaForm
-from hitl.views import family, orders, threads
+from hitl.views import family, orders, second_look, threads, typed
 from hitl.views.common import home_of, person, place_of, root_of
 from runs.models import Pause
 from runs.states import PauseStatus
@@ -43,10 +44,12 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     form = DecisionForm(request.POST)
     pause = _find(pause_id, request)
     inputs = form_of(pause, request.POST)
-    if "change" in request.POST:  # a row more or less: nothing is decided
-        return _again(request, pause, 200, inputs=inputs)
+    if "change" in request.POST:  # a row more or less, or back from a second look: nothing is decided
+        return _again(request, pause, 200, form=DecisionForm(_put_back(request.POST)), inputs=inputs)
     if not form.is_valid():
         return _again(request, pause, 400, form=form, inputs=inputs, problem="Nothing was decided: the answer was incomplete.")
+    if look := second_look.needed(request, pause, form, inputs, by=person(request)):
+        return second_look.show(request, look)
     try:
         given = services.decide(
             pause_id,
@@ -56,18 +59,35 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             feedback=form.cleaned_data["feedback"],
             revision=form.cleaned_data["revision"],
             payload=inputs.payload if inputs and pause.wants_data(form.cleaned_data["action"]) else None,
-            edited_content=form.cleaned_data["edited_content"],
+            edited_content=form.edit_of(pause) if policy.approves(form.cleaned_data["action"]) else None,
         )
     except services.AnswerInvalid as error:
+        form.add_errors(error.errors)
         return _again(request, pause, 422, form=form, inputs=inputs, problem=_shown_at_fields(error, inputs) or str(error))
     except (services.AlreadyAnswered, services.RevisionMismatch, store.CheckpointDamaged) as error:
-        return _again(request, pause, 409, form=form, problem=str(error))
+        return _again(request, pause, 409, form=form, inputs=inputs, problem=str(error))
     except policy.Refused as error:
         return _again(request, pause, 403 if isinstance(error, policy.NotAllowed) else 409, form=form, inputs=inputs, problem=str(error))
     if isinstance(given, Vote):
         messages.info(request, f"{voting.words(given).capitalize()}.")
         return redirect(place_of(pause))
+    messages.info(request, _became(given))
     return redirect(home_of(pause.run))
+
+
+def _became(decision: Decision) -> str:
+    """What is said to who answered."""
+    edited = " with your edits" if decision.edited_content else ""
+    label = links.label_of(decision.pause, decision.action) if decision.pause else decision.action
+    return f"You {services.PAST.get(decision.action, f'answered “{label}”')}{edited}."
+
+
+def _put_back(given: QueryDict) -> QueryDict:
+    """What was posted, without the edit where `change=reset` takes it back."""
+    kept = given.copy()
+    if given["change"] == "reset":
+        kept.pop("edited_content", None)
+    return kept
 
 
 def _shown_at_fields(error: services.AnswerInvalid, inputs: SchemaForm | CallsForm | None) -> str:
@@ -81,7 +101,7 @@ def _shown_at_fields(error: services.AnswerInvalid, inputs: SchemaForm | CallsFo
 
 def _again(request: HttpRequest, pause: Pause, status: int, **answer: Any) -> HttpResponse:
     """The page that the answer came from, with what was wrong with it."""
-    answer |= {"answered": pause, "wanted": pause.shown_id if pause.run.parent_id else ""}
+    answer |= {"answered": pause, "wanted": pause.shown_id if pause.run.parent_id else "", "wrong": status in {400, 422}}
     if pause.run.work_order_id is not None:
         page = orders.page_of(pause.run.work_order_id, by=person(request), **answer)
         return render(request, "hitl/order.html", page, status=status)
@@ -133,12 +153,18 @@ def pause_extend(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     """Move the deadline to one of the times that the card offers."""
     pause, form = _find(pause_id, request), ExtendForm(request.POST)
     if not form.is_valid():
-        return _again(request, pause, 422, problem=f"The deadline was not moved. {' '.join(form.texts)}")
+        return _again(request, pause, 422, problem=f"The deadline was not moved. {' '.join(form.texts)}", more=_why_moved(request))
     try:
         postponing.extend(pause_id, by=person(request), until=form.cleaned_data["until"], reason=form.cleaned_data["reason"])
     except REFUSALS as error:
-        return _again(request, pause, REFUSED[type(error)], problem=str(error))
+        return _again(request, pause, REFUSED[type(error)], problem=str(error), more=_why_moved(request))
     return redirect(place_of(pause))
+
+
+def _why_moved(request: HttpRequest) -> typed.Words:
+    """The words that were typed, to be shown as unsent: the form itself is folded away."""
+    reason = request.POST.get("reason", "")
+    return [("Why the deadline moves", reason)] if reason.strip() else []
 
 
 @require_POST

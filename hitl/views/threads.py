@@ -26,7 +26,7 @@ from hitl.forms import BusyForm, EditForm, MessageForm, ThreadForm
 from hitl.models import Via
 from hitl.paging import Address
 from hitl.threads import Said
-from hitl.views import artifacts, chat, family
+from hitl.views import artifacts, chat, family, second_look
 from hitl.views.common import home_of, person, place_of
 from runs import queued, rights
 from runs import threads as turns
@@ -256,8 +256,12 @@ def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
         messages.info(request, "Nothing was sent: what this belongs to has a page of its own, which is this one.")
         return elsewhere
     message = MessageForm(request.POST, first=latest_of(thread) is None, user=person(request))
+    if "change" in request.POST:  # back from a second look
+        return show(request, thread, message=message)
     if not message.is_valid():
-        return show(request, thread, status=422, message=message, problem="Nothing was sent; see below what is missing.")
+        return show(request, thread, status=422, message=message, problem="Nothing was sent; see below what is missing.", wrong=True)
+    if look := _second_look(request, thread_id, message.cleaned_data["text"]):
+        return second_look.show(request, look)
     turn = Turn(template=message.cleaned_data.get("template") or "", input={"input": message.cleaned_data["text"]})
     try:
         said = doors.say(thread_id, turn, by=person(request), via=Via.PAGE)
@@ -265,6 +269,14 @@ def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
         return _refused(request, thread_id, error, message=message)
     messages.info(request, became(said))
     return redirect("hitl:thread", thread_id)
+
+
+def _second_look(request: HttpRequest, thread_id: uuid.UUID, text: str) -> second_look.SecondLook | None:
+    """What is asked before a message answers a question of high risk."""
+    pauses = doors.open_on(thread_id)
+    if len(pauses) != 1 or request.POST.get(second_look.SURE) == "yes":
+        return None
+    return second_look.of_message(pauses[0], text, url=request.path)
 
 
 @require_POST

@@ -9,6 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, TypedDict
 
+from runs.workflows import schemas
 from runs.workflows.base import Ask, Outside, Report
 from runs.workflows.booking_books import Books
 from runs.workflows.booking_case import Case, Doubt, reasons
@@ -18,7 +19,6 @@ from runs.workflows.invoice_rules import SUPPLIED, TOTALS, Finding
 from runs.workflows.tidy_plan import count, plain
 
 SCHEMA = "https://json-schema.org/draft/2020-12/schema"
-ORDER = "x-order"
 BOOKKEEPER, SUPPLIER = "needs_bookkeeper_decision", "missing_supplier_data"
 AMOUNT = r"^-?\d{1,12}(\.\d{1,2})?$"
 ANSWERS = {"confirmed": "It is right as invoiced", "credited": "It is wrong; a credit note follows"}
@@ -279,7 +279,7 @@ def _schema(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str,
 
 def _object(properties: Mapping[str, Any], required: Sequence[str], **words: str) -> dict[str, Any]:
     """With the order that forms show the properties in: what is stored sorts them."""
-    fixed = {"type": "object", "additionalProperties": False, ORDER: list(properties)}
+    fixed = {"type": "object", "additionalProperties": False, schemas.ORDER: list(properties)}
     return {**fixed, **words, "properties": dict(properties), "required": list(required)}
 
 

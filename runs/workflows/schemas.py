@@ -45,6 +45,8 @@ REFUSED = {
 ONE = ("additionalProperties", "items", "contains", "propertyNames", "not", "if", "then", "else")
 SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems")
 NAMED = ("properties", "dependentSchemas")
+ORDER = "x-order"
+"""Annotation of an object in a schema: names of its properties in the order in which they are shown. Stored JSON sorts its keys."""
 
 
 class SchemaRefused(Exception):
@@ -84,6 +86,37 @@ def check_inputs(schema: Any) -> dict[str, Any]:
     return kept
 
 
+def in_order(schema: Any, depth: int = 0) -> Any:
+    """A schema that says in what order its names were declared, wherever a database would keep another: to be used before it is stored."""
+    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+        return schema
+
+    def part(key: str, value: Any) -> Any:
+        if key in ONE:
+            return in_order(value, depth + 1)
+        if key in SEVERAL and isinstance(value, list | tuple):
+            return [in_order(one, depth + 1) for one in value]
+        if key in {*NAMED, "$defs", "definitions"} and isinstance(value, Mapping):
+            return {name: in_order(one, depth + 1) for name, one in value.items()}
+        return value
+
+    return {key: part(key, value) for key, value in _with_order(schema).items()}
+
+
+def _with_order(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Canonical JSON sorts names; a column of PostgreSQL's `jsonb` has shorter ones first."""
+    names = [str(name) for name in named] if isinstance(named := schema.get("properties"), Mapping) else []
+    stays = names == sorted(names) == sorted(names, key=lambda name: (len(name.encode(errors="replace")), name))
+    return {**schema} if stays or ORDER in schema else {**schema, ORDER: names}
+
+
+def declared(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties of an object's schema, name → schema, in the order in which they were declared."""
+    properties, order = schema.get("properties", {}), schema.get(ORDER)
+    first = [name for name in order if isinstance(name, str) and name in properties] if isinstance(order, list | tuple) else []
+    return {**{name: properties[name] for name in first}, **properties}
+
+
 class _Writer:
     """Writes references out, and counts."""
 
@@ -104,7 +137,7 @@ class _Writer:
         if refused := sorted(REFUSED & schema.keys()):
             raise SchemaRefused(path, f"{refused[0]} is not supported.")
         own = {key: value for key, value in schema.items() if key not in {"$ref", "$defs", "definitions", "$schema", "$comment"}}
-        kept = {key: self._part(key, value, _under(path, key), seen, depth) for key, value in own.items()}
+        kept = {key: self._part(key, value, _under(path, key), seen, depth) for key, value in _with_order(own).items()}
         if "$ref" not in schema:
             return kept
         there = self._referred(schema["$ref"], path, seen, depth)

@@ -1,17 +1,20 @@
-/** The pause card: reading, revising, cancelling and sending an answer. Without this file it is plain forms and links. */
+/** The pause card: reading, editing, revising, cancelling and sending an answer. Without this file it is plain forms and links. */
 
 import { announce, keysAreOn } from "./page.js";
+import * as words from "./words.js";
 
-let showAnswer = () => false, lastSent = 0;
+let showAnswer = () => false, lastSent = 0, swapped = null;
 /** When an answer was last sent from this page. */
 export const sentAt = () => lastSent;
 /** One is being sent from another form of this page. */
 export const noteSent = () => { lastSent = Date.now(); };
-/** `show(html)` shows the page that answered a decision and tells whether it was one. */
+/** `show(html, submitter)` shows the page that answered a form of the card, and tells whether it was one. */
 export const onAnswer = (show) => { showAnswer = show; };
+/** Words of a card that goes. While an answer is on its way it is not known yet whether they are in it. */
+export const letGo = (found) => { if (swapped) swapped.push(...found); else words.keep(found); };
 
-const draftKey = (node) => `draft:${node.closest("[data-run]").dataset.run}`; // each run that asks has its own words
 const find = (name) => document.querySelector(`[data-${name}]`);
+const parse = (html) => new DOMParser().parseFromString(html, "text/html");
 
 /** Bring what is inside `root` to life. */
 export function mount(root) {
@@ -19,16 +22,64 @@ export function mount(root) {
   for (const form of root.querySelectorAll("[data-once]")) form.addEventListener("submit", ({ submitter }) => setTimeout(() => busy(submitter)));
   const doc = root.querySelector("[data-clamp]");
   if (doc) fold(doc, root.querySelector("[data-more]"));
+  const article = root.querySelector("[data-pause]");
+  if (article) {
+    words.restoreDraft(article);
+    article.addEventListener("input", () => words.saveDraft(article));
+    article.addEventListener("keydown", sendByKeys);
+    article.querySelector("[data-edit] textarea")?.addEventListener("input", showEdit);
+  }
+  const bar = root.querySelector(".bar");
+  if (bar) makeRoom.observe(bar);
   const revise = root.querySelector("[data-revise]");
   if (revise) mountRevision(revise, root.querySelector(".revision textarea"));
+  root.querySelector("[data-reset]")?.addEventListener("click", reset);
+  showEdit();
   const dialog = root.querySelector("[data-confirm]");
   if (!dialog) return;
   root.querySelector("[data-cancel]").addEventListener("click", (event) => {
     if (event.metaKey || event.ctrlKey) return;
     event.preventDefault();
+    dialog.querySelector("[data-unsaid]").hidden = !words.typed(dialog.closest("[data-pause]")).length;
     dialog.showModal();
   });
   dialog.querySelector("[data-back]").addEventListener("click", () => dialog.close());
+}
+
+/** What is scrolled to comes to lie above the bar, which stays at the bottom of the window. */
+const makeRoom = new ResizeObserver(([{ target }]) => {
+  if (target.isConnected) document.documentElement.style.setProperty("--bar", `${target.offsetHeight}px`);
+});
+
+/** The main button says what it does: with the text as it was asked, or as it was edited. */
+function showEdit() {
+  const field = find("edit")?.querySelector("textarea"), button = find("reset");
+  if (!field || !button) return;
+  const edited = words.isEdited(field);
+  button.hidden = !edited;
+  for (const one of document.querySelectorAll("[data-goes-on] [data-label]")) {
+    const plain = one.dataset.plain ??= one.textContent.replace(/ with edits$/, "");
+    one.textContent = edited ? `${plain} with edits` : plain;
+  }
+}
+
+/** The text as it was asked again; the button, which goes, gives the focus to it. */
+function reset(event) {
+  event.preventDefault();
+  const field = find("edit").querySelector("textarea");
+  field.value = words.beginning(field);
+  find("edit").open = true;
+  field.focus();
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  announce("The text is as it was asked again.");
+}
+
+/** Ctrl+Enter in a field gives the answer that the field is for. */
+function sendByKeys(event) {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.target.form?.id !== "answer") return;
+  event.preventDefault();
+  const button = event.target.closest(".revision")?.querySelector(".submit") ?? find("approve") ?? find("goes-on");
+  if (button && !button.disabled) button.form.requestSubmit(button);
 }
 
 function fold(doc, button) {
@@ -50,11 +101,11 @@ function fold(doc, button) {
 }
 
 function mountRevision(button, textarea) {
-  const panel = textarea.form;
+  const panel = textarea.closest(".revision");
   const set = (open) => { panel.classList.toggle("open", open); button.setAttribute("aria-expanded", String(open)); };
   button.setAttribute("role", "button");
   button.setAttribute("aria-controls", panel.id);
-  set(panel.classList.contains("open"));
+  set(panel.classList.contains("open") || textarea.value !== "");
   const toggle = (event) => {
     event.preventDefault();
     set(!panel.classList.contains("open"));
@@ -64,34 +115,67 @@ function mountRevision(button, textarea) {
   };
   button.addEventListener("click", toggle);
   button.addEventListener("keydown", (event) => event.key === " " && toggle(event));
-  textarea.value ||= sessionStorage.getItem(draftKey(textarea)) ?? "";
-  textarea.addEventListener("input", () => sessionStorage.setItem(draftKey(textarea), textarea.value));
-  textarea.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) panel.requestSubmit(panel.querySelector(".submit"));
-    if (event.key === "Escape") { set(false); button.focus(); }
-  });
+  textarea.addEventListener("keydown", (event) => { if (event.key === "Escape") { set(false); button.focus(); } });
 }
 
 /** Send an answer and show what the server says; if it cannot be reached, say so and keep everything. */
 async function send(event) {
   event.preventDefault();
   const form = event.currentTarget; // form.action would be the button of that name
-  if (form.closest("[aria-busy=true]")) return;
-  const article = form.closest("[data-pause]");
-  const body = new URLSearchParams(new FormData(form, event.submitter)); // before anything is disabled
-  const key = draftKey(form);
-  const free = busy(event.submitter, article);
-  let answered = false, sent = false;
+  const article = form.closest("[data-pause]") ?? document.body, { pause } = article.dataset;
+  if (article.matches("[aria-busy=true]")) return;
+  const submitter = event.submitter ?? form.querySelector("button");
+  const body = new URLSearchParams(new FormData(form, submitter)); // before anything is disabled
+  const unsaid = unsaidBy(form, article);
+  const free = busy(submitter, article);
+  let answered = false, sent = false, decided = false;
+  swapped = [];
   lastSent = Date.now();
   try {
     const response = await fetch(form.getAttribute("action"), { method: "POST", body, credentials: "same-origin" });
+    const html = await response.text();
     sent = true;
-    if (response.ok) sessionStorage.removeItem(key);
-    answered = showAnswer(await response.text());
-  } catch { /* told below */ }
-  free();
-  find("confirm")?.close();
+    free();
+    closeDialogs();
+    if (article.isConnected) submitter.focus({ preventScroll: true }); // where a dialog that is closed again gives it back to
+    if (article.isConnected && asksFirst(html)) return;
+    answered = showAnswer(html, submitter);
+    decided = answered && response.ok && response.redirected && form.matches("#answer, .sure, [data-confirm] form"); // a claim takes no words
+    if (decided) words.dropDraft(pause);
+    if (decided) form.dispatchEvent(new Event("taken"));
+  } catch { /* told below */ } finally {
+    const found = decided ? unsaid : swapped;
+    swapped = null;
+    words.keep(found);
+    free();
+  }
+  closeDialogs();
   if (!answered) tellLost(article, sent);
+}
+
+const closeDialogs = () => document.querySelectorAll("dialog[open]").forEach((one) => one.close());
+
+/** What an answer does not send: its second look names it; a dialog of the card sends its own fields alone. */
+function unsaidBy(form, article) {
+  if (form.matches(".sure")) return [...form.querySelectorAll("[data-left]")].map((one) => ({ label: one.dataset.left, text: one.textContent }));
+  return form.closest("[data-confirm]") ? words.typed(article).filter(({ name, text }) => name && text !== form.querySelector("textarea")?.value) : [];
+}
+
+/** Where the server asks before it takes an answer, that is a dialog here. Tells whether it asks. */
+export function asksFirst(html, taken = () => {}) {
+  const form = parse(html).querySelector("[data-sure]");
+  if (!form) return false;
+  const dialog = document.createElement("dialog");
+  dialog.className = "confirm";
+  dialog.setAttribute("aria-labelledby", "sure-title");
+  dialog.append(form);
+  (find("pause") ?? document.querySelector("main")).append(dialog);
+  form.addEventListener("submit", send);
+  form.addEventListener("taken", taken);
+  form.querySelector("[data-back]").addEventListener("click", (event) => { event.preventDefault(); dialog.close(); });
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.showModal();
+  return true;
 }
 
 function tellLost(article, sent) {
@@ -101,7 +185,7 @@ function tellLost(article, sent) {
   line.textContent = sent
     ? "The server did not take the answer: you may be logged out. Your text is kept; reload the page and answer again."
     : "The server could not be reached, so it is not known whether your answer arrived. Your text is kept; answer again, it counts only once.";
-  article.querySelector(".bar").prepend(line);
+  article.querySelector(".bar")?.prepend(line);
   announce(line.textContent);
 }
 
@@ -129,10 +213,10 @@ function approve(button) {
   if (isOnScreen(button)) { button.click(); return; }
   button.scrollIntoView({ block: "center" });
   button.focus({ preventScroll: true });
-  const words = label.dataset.words ??= label.textContent;
-  label.textContent = `${words}?`;
-  announce(`${words}? Press A again.`);
-  setTimeout(() => { label.textContent = words; }, 4_000);
+  const said = label.textContent.replace(/\?$/, "");
+  label.textContent = `${said}?`;
+  announce(`${said}? Press A again.`);
+  setTimeout(() => { label.textContent = said; showEdit(); }, 4_000);
 }
 
 document.addEventListener("keydown", (event) => {

@@ -3,8 +3,8 @@
  * list. Words of a model come here as text and are put in as text; as HTML they come from the page alone, where the server has cleaned them.
  */
 
-import { noteSent } from "./card.js";
-import { announce } from "./page.js";
+import { asksFirst, noteSent } from "./card.js";
+import { announce, tell } from "./page.js";
 import { saveCheckpoint, savedCheckpoint } from "./run-stream.js";
 
 /** Events that are shown at once, without asking for the page. */
@@ -165,9 +165,9 @@ async function send(event) {
   try {
     const response = await fetch(form.getAttribute("action"), { method: "POST", body, credentials: "same-origin" });
     const html = await response.text();
+    if (asksFirst(html, () => forget(form, typed))) return;
     if (response.ok) forget(form, typed);
     if (!showPage(html)) throw new TypeError("no page of this thread");
-    tellNotices(html);
     if (response.ok) arrived(form);
   } catch {
     tell("error", "It is not known whether this arrived: the server could not be reached, or you may be logged out. Your text is kept; reload the page to see.");
@@ -188,19 +188,4 @@ function arrived(form) {
     form.closest("[data-banner]")?.remove();
     document.querySelector("#question")?.focus();
   } else if (form.matches("[data-say]")) document.querySelector("[data-say] textarea:enabled")?.focus();
-}
-
-/** The lines with which the server answered a form. */
-function tellNotices(html) {
-  const lines = new DOMParser().parseFromString(html, "text/html").querySelectorAll("main > .notice[role=status]");
-  document.querySelectorAll("main > .notice").forEach((old) => old.remove());
-  for (const line of [...lines].reverse()) tell("info", line.textContent.trim());
-}
-
-function tell(kind, words) {
-  const line = document.createElement("p");
-  line.className = `notice ${kind}`;
-  line.setAttribute("role", "status");
-  line.textContent = words;
-  document.querySelector("main").prepend(line);
 }

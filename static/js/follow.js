@@ -2,10 +2,11 @@
 
 import * as card from "./card.js";
 import * as chat from "./chat.js";
-import { announce, setState } from "./page.js";
+import { announce, setState, tellNotices } from "./page.js";
 import * as presence from "./presence.js";
 import { openStream } from "./run-stream.js";
 import { stamp, tell } from "./time.js";
+import * as words from "./words.js";
 
 const PAUSE = 120; // events come in bursts: one fetch for all of them
 const GATHERING = 5_000; // what child runs do is told on threads of their own; this page listens to one
@@ -24,7 +25,8 @@ function show(fresh) {
     const isCard = old.dataset.live === "card";
     const hadFocus = isCard && old.contains(document.activeElement);
     const typing = old.contains(document.activeElement) ? sameField(next, document.activeElement) : null;
-    keepText(old, next);
+    if (isCard) letGo(old, next);
+    else keepText(old, next);
     const scroller = old.closest("[data-scroller]");
     const atEnd = scroller && scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 8;
     old.replaceWith(next);
@@ -54,13 +56,23 @@ function keepOpen(old, next) {
 
 const sameField = (next, { id, name }) => (name ? next.querySelector(id ? `#${CSS.escape(id)}` : `textarea[name="${CSS.escape(name)}"]`) : null);
 
-/** Words that wait to be sent move into the form that replaces theirs. A card's are kept by card.js, for its run. */
+/** Words that wait to be sent move into the form that replaces theirs; where none does, they are shown as unsent. */
 function keepText(old, next) {
-  if (old.dataset.live === "card") return;
+  const gone = [];
   for (const typed of old.querySelectorAll("textarea")) {
     const field = sameField(next, typed);
     if (field && (!field.value || field.value === typed.defaultValue)) field.value = typed.value;
+    else if (!field && !typed.readOnly) gone.push(typed.name);
   }
+  if (gone.length) card.letGo(words.typed(old).filter(({ name }) => gone.includes(name)));
+}
+
+/** A question that closed, or came anew, leaves what was typed for it. */
+function letGo(old, next) {
+  const article = old.querySelector("[data-pause]");
+  if (!article || article.dataset.pause === next.querySelector("[data-pause]")?.dataset.pause) return;
+  card.letGo(words.typed(article));
+  words.dropDraft(article.dataset.pause);
 }
 
 /** A key that ends in `#` is a form that came back to who sent it: it is shown; what only looks again leaves it alone. */
@@ -141,22 +153,29 @@ function start() {
   presence.start(stream);
 }
 
-/** After an answer: show the page that the server sent, with its problem if there is one. False if it sent no such page. */
-function showAnswer(html) {
+/**
+ * After an answer: show the page that the server sent, with its problem if there is one. False if it sent no such page. The focus goes to what
+ * is to be put right, else to the line that says what came of it, else to where it was.
+ */
+function showAnswer(html, submitter) {
   const fresh = read(html);
   if (!fresh) return false;
   root.querySelector("[data-problem]")?.remove();
   const problem = fresh.querySelector("[data-problem]");
   show(fresh);
-  if (problem) {
-    root.querySelector('[data-live="card"]').before(problem);
-    problem.focus();
-  }
+  const ground = root.querySelector('[data-live="card"]');
+  if (problem) ground.before(problem);
+  const line = tellNotices(html);
+  const wrong = problem && root.querySelector('[data-pause] :is([aria-invalid="true"]:not(fieldset), fieldset[aria-invalid="true"] input)');
+  const same = submitter?.name && ground.querySelector(`button[name="${CSS.escape(submitter.name)}"][value="${CSS.escape(submitter.value)}"]`);
+  (wrong || problem || line || same || ground.querySelector("h2"))?.focus();
+  if (line) announce(line.textContent);
   return true;
 }
 
 const scroller = document.querySelector("[data-scroller]");
 scroller.scrollTop = scroller.scrollHeight;
+words.begin(root);
 card.mount(root);
 card.onAnswer(showAnswer);
 chat.mount(root, showAnswer);

@@ -10,6 +10,24 @@ export function setWaiting(count) {
   document.title = (count ? `(${count}) ` : "") + document.title.replace(/^\(\d+\) /, "");
 }
 
+/** A line at the top of the page, for who looks and for who listens. */
+export function tell(kind, words) {
+  const line = document.createElement("p");
+  line.className = `notice ${kind}`;
+  line.setAttribute("role", "status");
+  line.tabIndex = -1;
+  line.textContent = words;
+  document.querySelector("main").prepend(line);
+  return line;
+}
+
+/** The lines with which the server answered a form, instead of those of the form before; gives the first. */
+export function tellNotices(html) {
+  const lines = new DOMParser().parseFromString(html, "text/html").querySelectorAll("main > .notice[role=status]");
+  document.querySelectorAll("main > .notice").forEach((old) => old.remove());
+  return [...lines].reverse().map((line) => tell("info", line.textContent.trim())).at(-1);
+}
+
 const STATES = { live: ["Live", "on"], unavailable: ["Waiting for the database; nothing is lost", ""], reconnecting: ["Reconnecting…", ""], polling: ["Checking every 2 s", "poll"], closed: ["Not connected: reload the page", ""] };
 
 /** Tell honestly how news arrives: `live`, `unavailable` while the database does not answer, `reconnecting`, `polling`, `closed` where the server refuses, or `ended` where none is expected. */

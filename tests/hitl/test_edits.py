@@ -84,10 +84,35 @@ def test_the_page_takes_an_edit_without_javascript_and_shows_it_word_by_word(rul
         assert "<ins>" in edits and "shorter" in edits
 
 
-def test_the_plain_button_beside_the_text_approves_as_it_was_asked(ruled, ana):
+def test_the_plain_button_takes_the_text_as_it_stands_in_its_field(ruled, ana):
+    """Before: Approve approved the text as it was asked, and the edit beside it was gone without a word."""
     pause = pause_of(ruled({"edits": True}))
-    browser(ana).post(f"/pauses/{pause.shown_id}/decide", {"action": "approve", "edited_content": EDITED})
+    url = f"/pauses/{pause.shown_id}/decide"
+    typed = {"edited_content": EDITED, "revision": 1}
+    back = browser(ana).post(url, {**typed, "change": "reset"}).content.decode()
+    assert "but shorter" not in back and "with edits" not in back
+    assert "Approve with edits" in browser(ana).post(url, {**typed, "change": ""}).content.decode()
+    answered = browser(ana).post(url, {**typed, "action": "approve"}, follow=True)
+    assert "You approved with your edits." in answered.content.decode()
+    assert Decision.objects.get().edited_content == EDITED
+
+
+def test_an_untouched_field_is_no_edit(ruled, ana):
+    """A browser sends the field always, and with other line ends."""
+    pause = pause_of(ruled({"edits": True}))
+    browser(ana).post(f"/pauses/{pause.shown_id}/decide", {"action": "approve", "edited_content": pause.content.replace("\n", "\r\n")})
     assert Decision.objects.get().edited_content == ""
+
+
+def test_an_answer_that_takes_no_edit_says_so_first(ruled, ana):
+    """Before: Revise dropped it."""
+    pause = pause_of(ruled({"edits": True}))
+    url, body = f"/pauses/{pause.shown_id}/decide", {"action": "revise", "wish": "Shorter.", "edited_content": EDITED, "revision": 1}
+    asked = browser(ana).post(url, body).content.decode()
+    assert "Your edit of the text" in asked and "first, but shorter" in asked
+    assert not Decision.objects.exists()
+    assert browser(ana).post(url, {**body, "sure": "yes"}).status_code == 302
+    assert (Decision.objects.get().feedback, Decision.objects.get().edited_content) == ("Shorter.", "")
 
 
 def test_without_the_rule_there_is_nothing_to_edit(paused, ana):

@@ -11,6 +11,7 @@ from hitl.models import Decision, Via
 from runs import definitions
 from runs.definitions import TemplateInvalid
 from runs.models import Pause
+from runs.workflows import schemas
 from runs.workflows.base import Ask, Done, Go, Report
 from runs.workflows.gate import wait_for_input
 from tests.anything import order_that as order_that
@@ -66,10 +67,10 @@ def test_a_step_that_lacks_data_pauses_and_says_what_it_needs(waiting):
     assert (head.run_id, head.node_id, head.status) == (waiting.latest_run_id, waiting.current_step, "pending_input")
     assert head.metadata["blocking_reason"] == REASON
     assert (pause.phase, waiting.phase, waiting.status) == (REASON, REASON, "paused")
-    assert (pause.required_inputs, pause.attempts, pause.refined) == (SUPPLIER, 0, "")
+    assert (pause.required_inputs, pause.attempts, pause.refined) == (schemas.in_order(SUPPLIER), 0, "")
     event = Event.objects.get(kind="await_human_input").data
     assert (event["pause_id"], event["prompt"], event["phase"]) == (pause.shown_id, "Which supplier is it?", REASON)
-    assert event["required_inputs"] == SUPPLIER
+    assert event["required_inputs"] == schemas.in_order(SUPPLIER)
     assert "approval_requested" not in kinds(waiting)
 
 
@@ -221,7 +222,7 @@ def ana_api(ana, api):
 def test_the_same_schema_is_read_and_answered_over_rest(ana_api, waiting):
     """S3-8, S3-33, F28."""
     state = ana_api.get(f"/api/v1/work-orders/{waiting.shown_id}/pause-state").json()
-    assert (state["required_inputs"], state["attempts"], state["answers"]) == (SUPPLIER, 0, ["answer", "cancel"])
+    assert (state["required_inputs"], state["attempts"], state["answers"]) == (schemas.in_order(SUPPLIER), 0, ["answer", "cancel"])
     url = f"/api/v1/pauses/{state['id']}/decisions"
     refused = problem(ana_api.post(url, {"decision": "answer", "input": {"vat_id": "1"}}, format="json"), 422, "input_invalid")
     assert list(refused["errors"]) == ["input.vat_id"]
@@ -326,11 +327,13 @@ def test_an_answer_that_brings_nothing_is_taken_without_data_and_refused_with_it
         answer(orders[0], ana, None, action="approve")
     assert refused.value.code == "input_invalid"
     shown = api(ana).get(f"/api/v1/work-orders/{orders[0].shown_id}/pause-state").json()
-    assert (shown["bare"], shown["required_inputs"]) == (["reject"], SUPPLIER)
+    assert (shown["bare"], shown["required_inputs"]) == (["reject"], schemas.in_order(SUPPLIER))
     decision = answer(orders[0], ana, None, action="reject")
     assert (decision.payload, state_of(drive(orders[0]))["verdict"]) == (None, "reject")
     body = {"action": "reject", "revision": "1", "input.vat_id": "half typ"}
-    assert page.post(f"/pauses/{pause_of(orders[1]).shown_id}/decide", body).status_code == 302
+    url = f"/pauses/{pause_of(orders[1]).shown_id}/decide"
+    assert "half typ" in page.post(url, body).content.decode()  # said before it is dropped: `test_second_look`
+    assert page.post(url, body | {"sure": "yes"}).status_code == 302
     assert state_of(drive(orders[1]))["verdict"] == "reject"
 
 

@@ -1,0 +1,71 @@
+"""What somebody typed on a card: told apart from what stood there before, so that no word is dropped without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hitl.calls_form import CallsForm, form_of
+from hitl.forms import DecisionForm
+from hitl.schema_form import SchemaForm
+from runs.models import Pause
+from runs.workflows.calls import REJECT
+from runs.workflows.sequence import REVISE
+
+Words = list[tuple[str, str]]
+"""What a field is called, and what was typed into it."""
+REASON, WISH, EDIT = "Reason", "Feedback for the revision", "Your edit of the text"
+
+
+def words_of(pause: Pause, form: DecisionForm | None, inputs: SchemaForm | CallsForm | None, known: Mapping[str, Any] | None) -> Words:
+    """All that was typed; `known` is what the form of the data began with."""
+    own = [(REASON, form.typed_reason), (WISH, form.typed_wish), (EDIT, form.edit_of(pause) or "")] if form is not None else []
+    return [(label, text) for label, text in own if text.strip()] + _data(pause, inputs, known)
+
+
+def left_by(
+    pause: Pause, form: DecisionForm, inputs: SchemaForm | CallsForm | None, known: Mapping[str, Any] | None, *, goes_on: bool
+) -> Words:
+    """What an answer takes no notice of; `goes_on` says whether it lets the run go on. The form is valid."""
+    action = form.cleaned_data["action"]
+    left = []
+    if action == REVISE and form.typed_wish.strip():
+        left.append((REASON, form.typed_reason))
+    if action != REVISE:
+        left.append((WISH, form.typed_wish))
+    if not goes_on:
+        left.append((EDIT, form.edit_of(pause) or ""))
+    left = [(label, text) for label, text in left if text.strip()]
+    if not pause.wants_data(action):
+        return left + _data(pause, inputs, known)
+    rejected = [row for row in inputs.rows if row.decision == REJECT] if isinstance(inputs, CallsForm) else []
+    return left + [
+        (f"{row.call['tool']}: {part.label}", part.text)
+        for row in rejected
+        for part in row.parts
+        if part.text.strip() != part.before.strip()
+    ]
+
+
+def _data(pause: Pause, inputs: SchemaForm | CallsForm | None, known: Mapping[str, Any] | None) -> Words:
+    if inputs is None or inputs.data is None:
+        return []
+    before = {name: text for name, _, text in _entries(form_of(pause, known=known))}
+    return [(label, text) for name, label, text in _entries(inputs) if text.strip() and text.strip() != before.get(name, "").strip()]
+
+
+def _entries(form: SchemaForm | CallsForm | None) -> Iterator[tuple[str, str, str]]:
+    """Name, label and text of each field that somebody may fill in."""
+    if isinstance(form, CallsForm):
+        for row in form.rows:
+            tool = row.call["tool"]
+            yield f"{row.name}.decision", tool, dict(row.choices).get(row.decision, "")
+            yield f"{row.name}.reason", f"{tool}: reason", row.reason
+            yield from ((part.name, f"{tool}: {part.label}", part.text) for part in row.parts)
+    elif form is not None:
+        for field in form.root.each():
+            if field.kind in {"group", "rows", "fixed"}:
+                continue
+            chosen = [option.label for option in field.options if option.chosen]
+            text = "yes" if field.kind == "check" and field.value else ", ".join([*chosen, field.value] if field.value else chosen)
+            yield field.name, field.label or field.path, text
