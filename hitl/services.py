@@ -12,15 +12,16 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import F
 
-from checkpoints import clock, codec, dates, log
+from checkpoints import clock, codec, dates, ids, log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
-from hitl import closing, deadlines, outside, policy, sight, tool_calls, voting
+from hitl import closing, deadlines, outside, policy, sight, tool_calls, voting, winning
 from hitl.models import Decision, Via, Vote
 from hitl.outbound import planning
 from hitl.outsiders import Outsider
 from hitl.policy import Actor, Standing
+from hitl.winning import PAST as PAST
 from runs import due, keyed, scopes, waits
 from runs import services as runs
 from runs.engine.facts import asked
@@ -29,13 +30,12 @@ from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.states import LIVE, PauseStatus, RunEnded
 from runs.workflows import owned, schemas
-from runs.workflows.sequence import APPROVE, CANCEL, REVISE
+from runs.workflows.sequence import CANCEL, REVISE
 
 MAX_FEEDBACK = 20_000
 MAX_EDITED = 200_000
 REFINED = 4_000
 """Characters that are kept of what was wrong with an answer."""
-PAST = {APPROVE: "approved", REVISE: "sent back for revision", CANCEL: "cancelled"}
 
 
 class NotFound(Exception):
@@ -61,7 +61,7 @@ class AlreadyAnswered(PauseClosed):
     """Somebody answered first, or the run ended: a calm truth for the one who came second."""
 
     def __init__(self, pause: Pause, decision: Decision | None) -> None:
-        super().__init__(_who_won(pause, decision))
+        super().__init__(winning.who_won(pause, decision))
         self.pause = pause
         self.decision = decision
 
@@ -98,12 +98,11 @@ class RevisionMismatch(Exception):
 
     code = "revision_mismatch"
 
-    def __init__(self, pause: Pause, seen: int | None = None) -> None:
-        self.seen = seen
-        super().__init__(
-            f"The question is at revision {pause.revision} by now. Look at the new content before you answer; nothing was decided."
-        )
-        self.pause = pause
+    def __init__(self, pause: Pause, seen: int | None = None, *, decision: Decision | None = None) -> None:
+        self.pause, self.seen = pause, seen
+        self.decision = decision or winning.answer_to_revision(pause, seen)
+        """Of whoever was first: what the revision that was seen was answered with."""
+        super().__init__(winning.moved_on(pause, self.decision))
 
 
 class _Answerable:
@@ -385,17 +384,28 @@ def answer_order(
         raise _nothing_to_answer(look_at_order(order_id, by=by), pause_id)
     pause = next((one for one in pauses if one.shown_id == pause_id), pauses[0])
     if pause_id is not None and pause_id != pause.shown_id:
-        raise RevisionMismatch(pause)
+        late = answered_before(_named(order_id, pause_id))
+        raise RevisionMismatch(pause, decision=late.decision if late else None)
     answer = voting.Answer(action, via, feedback.strip(), revision, payload, None, edited_content)
     return _decide(answer, Standing(pause, by, takes_part=takes_part))
 
 
 def _nothing_to_answer(order: WorkOrder, pause_id: str | None) -> Exception:
-    """What is said to who answers an order that asks nothing: that its last question was answered, where it had one."""
+    """What is said to who answers an order that asks nothing: who answered the question, the last one where none is named; or ended it."""
     asked = Pause.objects.filter(run__work_order=order.pk)
-    last = asked.order_by("-id").first()
-    late = answered_before(asked) if last is not None and pause_id in {None, last.shown_id} else None
-    return late or NotPaused("This work order waits for nobody at the moment, so nothing was decided.")
+    if (late := answered_before(asked if pause_id is None else _named(order.pk, pause_id))) is not None:
+        return late
+    ended = _ended_before(order.latest_run, RunEnded("")) if order.latest_run and order.latest_run.status not in LIVE else None
+    return NotPaused(f"{ended} Nothing was decided." if str(ended or "") else "This work order waits for nobody, so nothing was decided.")
+
+
+def _named(order_id: uuid.UUID, pause_id: str) -> PauseQuerySet:
+    """The question of an order that has this id; none, where it has no such one."""
+    asked = Pause.objects.filter(run__work_order=order_id)
+    try:
+        return asked.filter(pk=ids.parse(Pause.PREFIX, pause_id))
+    except ValueError:
+        return asked.none()
 
 
 def cancel_order(order_id: uuid.UUID, *, by: User, via: Via, reason: str = "") -> None:
@@ -491,13 +501,3 @@ def open_pauses(order: WorkOrder) -> list[Pause]:
 def open_pause(order: WorkOrder) -> Pause | None:
     """The oldest open question of a work order."""
     return next(iter(open_pauses(order)), None)
-
-
-def _who_won(pause: Pause, decision: Decision | None) -> str:
-    if pause.status == PauseStatus.EXPIRED and pause.closed_at is not None:
-        return f"It expired at {dates.told(pause.closed_at, exact=True)}: nobody had answered in time. Your answer was not recorded."
-    if decision is None:
-        return f"This question is closed ({pause.get_status_display().lower()}), so your answer was not recorded."
-    done = PAST.get(decision.action, f"answered with “{pause.labels.get(decision.action, decision.action)}”")
-    at = dates.told(decision.decided_at, exact=True)
-    return f"Already {done} by {decision.who} at {at}. Your answer was not recorded; nothing ran twice."

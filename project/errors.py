@@ -22,6 +22,7 @@ from hitl.bulk import BulkInvalid
 from hitl.delegations import DelegationRefused
 from hitl.erasure import CannotErase, NotConfirmed
 from hitl.incoming import BodyTooLarge
+from hitl.models import Decision
 from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYours as EndpointNotYours
 from hitl.outbound.quotas import OutsideNotAllowed, QuotaUsed
@@ -175,19 +176,24 @@ def _extra(error: Exception) -> dict[str, Any]:
             before = revisions.earlier(error.pause, error.seen) if error.seen else None
             changes = revisions.changes_as_text(before, error.pause) if before else None
             now = {"pause_id": error.pause.shown_id, "revision": error.pause.revision, "pause_content": error.pause.content}
-            return {**now, "changes": changes}
+            return {**now, "changes": changes, **(_winner(error.decision) if error.decision else {})}
         case services.DeadlinePassed(pause=pause, at=at, outcome=outcome):
             return {"deadline_at": at.isoformat(), "outcome": outcome, "state": pause.status}
         case services.AlreadyAnswered(decision=decision) if decision is not None:
-            return {
-                "decision": decision.action,
-                "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
-                "external": decision.external or None,
-                "decided_at": decision.decided_at.isoformat(),
-            }
+            return _winner(decision)
         case services.AlreadyAnswered(pause=pause) if pause.closed_at is not None:
             return {"state": pause.status, "closed_at": pause.closed_at.isoformat()}
     return {}
+
+
+def _winner(decision: Decision) -> dict[str, Any]:
+    """Who was first, with what, and when."""
+    return {
+        "decision": decision.action,
+        "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
+        "external": decision.external or None,
+        "decided_at": decision.decided_at.isoformat(),
+    }
 
 
 def _from_drf(error: Exception, response: Response) -> tuple[str, str, dict[str, Any]]:

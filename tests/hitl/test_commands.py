@@ -214,3 +214,34 @@ def test_the_orders_that_somebody_sees_are_listed_newest_first(paused, make_orde
     assert workorder("list", user="zoe") == "No work orders.\n"
     with pytest.raises(CommandError, match="from 1 to 500"):
         workorder("list", "--limit", "0")
+
+
+def test_who_comes_second_is_told_who_was_first_whatever_they_name(paused, ana, ben):
+    """Of 241 who came second 15 heard "waits for nobody" or "is at revision 2", and not who had answered: where they named the question or
+    its revision and the run had asked again, or had gone on."""
+    first = pause_of(paused)
+    services.decide(first.pk, action="revise", by=ben, via=Via.PAGE, feedback="shorter")
+    winner = "Already sent back for revision by Ben"
+    for words in ([], ["--pause", first.shown_id]):
+        with pytest.raises(CommandError, match=winner):
+            workorder("approve", paused.shown_id, *words)
+    drive(paused)
+    for words in (["--pause", first.shown_id], ["--revision", "1"]):
+        with pytest.raises(CommandError, match=f"{winner}.* at revision 2 by now"):
+            workorder("approve", paused.shown_id, *words)
+    services.decide(pause_of(paused).pk, action="approve", by=ben, via=Via.PAGE)
+    with pytest.raises(CommandError, match=winner):
+        workorder("approve", paused.shown_id, "--pause", first.shown_id)
+    with pytest.raises(CommandError, match="Already approved by Ben"):
+        workorder("approve", paused.shown_id)
+    api = APIClient()
+    api.credentials(HTTP_AUTHORIZATION=f"Bearer {ApiToken.make(ana, name='test')[1]}")
+    told = api.post(f"/api/v1/work-orders/{paused.shown_id}/resume", {"decision": "approve", "pause_id": first.shown_id}, format="json")
+    assert (told.status_code, told.json()["code"], told.json()["decided_by"]) == (409, "pause_closed", "ben")
+
+
+def test_who_answers_work_that_was_cancelled_at_work_is_told_who_cancelled_it(make_order, ben):
+    order = make_order()
+    services.cancel_order(order.pk, by=ben, via=Via.PAGE)
+    with pytest.raises(CommandError, match="Cancelled already by ben"):
+        workorder("approve", order.shown_id)
