@@ -294,9 +294,11 @@ class Rows:
         return whole
 
     def _values(self, row: GraphCheckpoint, skeleton: Mapping[str, Any]) -> dict[str, tuple[str, bytes]]:
-        wanted = {channel: str(skeleton["channel_versions"][channel]) for channel in skeleton["stored"]}
-        kept = graph_state.values(row.namespace_id, wanted, using=self.using)
-        if missing := wanted.keys() - kept.keys():
+        """Of every channel with a version that is kept: also a delta channel's snapshot that an earlier step wrote, so that nobody walks
+        back to it. Those of the checkpoint itself have to be there."""
+        versions = {channel: str(version) for channel, version in skeleton["channel_versions"].items() if channel not in skeleton["values"]}
+        kept = graph_state.values(row.namespace_id, versions, using=self.using)
+        if missing := set(skeleton["stored"]) - kept.keys():
             raise graph_state.Damaged(f"the value of {min(missing)} is not there")
         for channel, value in kept.items():
             self.blobs.remember((row.namespace_id, channel), value)

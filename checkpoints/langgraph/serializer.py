@@ -2,6 +2,7 @@
 
 LangGraph's own serializer makes an object of any type it finds in a payload, with a warning. This one refuses instead, and already
 at write where it can: a type that could not be read back fails the step that produced it, not the person who resumes a week later.
+What a graph's schemas and channels name is allowed to that graph, as in LangGraph's strict mode.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import ormsgpack
+from langgraph._internal import _serde
 from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_METHODS, SAFE_MSGPACK_TYPES
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
@@ -30,6 +32,9 @@ from langgraph.checkpoint.serde.jsonplus import (
 KINDS = frozenset({"null", "bytes", "bytearray", "json", "msgpack"})
 """Of payloads; an encrypted one is `msgpack+<cipher>`."""
 NAMED = {EXT_CONSTRUCTOR_SINGLE_ARG, EXT_CONSTRUCTOR_POS_ARGS, EXT_CONSTRUCTOR_KW_ARGS, EXT_PYDANTIC_V1, EXT_PYDANTIC_V2}
+_serde.STRICT_MSGPACK_ENABLED = True  # type: ignore[attr-defined]  # imported there
+"""A graph that is compiled from here on reads the types of its schemas and channels and names them to its saver (`with_allowlist`), as it
+does where LANGGRAPH_STRICT_MSGPACK is set. Savers that allow every type, as LangGraph's own do by default, stay as they are."""
 _blocked: ContextVar[list[str] | None] = ContextVar("blocked", default=None)
 
 
@@ -118,7 +123,7 @@ def strict(serde: SerializerProtocol | None) -> SerializerProtocol:
 def _refusal(name: str) -> PayloadRefused:
     module, _, kind = name.rpartition(".")
     return PayloadRefused(
-        f"{name} is not on the allow-list of types that a checkpoint may hold. Where it is yours, allow it: "
+        f"{name} is not on the allow-list of types that a checkpoint may hold. Name it in the graph's schema, or allow it: "
         f"DjangoSaver(..., serde=StrictSerializer(allow=[({module!r}, {kind!r})]))."
     )
 

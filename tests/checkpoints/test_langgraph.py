@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import operator
 import subprocess
 import sys
@@ -11,10 +13,12 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from django.contrib.auth.models import User
 from langgraph.channels.delta import DeltaChannel
+from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
 from checkpoints import store
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
+from checkpoints.langgraph import PayloadRefused
 from checkpoints.models import Checkpoint, Thread
 from tests.checkpoints import conformance, graphs
 from tests.checkpoints.saving import owner as owner
@@ -256,6 +260,52 @@ def test_deleting_a_run_keeps_what_delta_channels_of_others_need(saver):
     before = graph.get_state(at()).values
     saver.delete_for_runs(["one"])
     assert graph.get_state(at()).values == before
+
+
+class Quiet(TypedDict):
+    log: Annotated[list[str], DeltaChannel(extend, snapshot_frequency=1)]
+    count: int
+
+
+def test_a_delta_snapshot_of_earlier_steps_is_loaded_and_not_walked_for(saver, monkeypatch):
+    """Each load went back through all steps since the snapshot, though nothing had changed it."""
+    builder = StateGraph(Quiet)
+    builder.add_node("say", lambda state: {"log": ["said"], "count": 0})
+    builder.add_node("count", lambda state: {"count": state["count"] + 1})
+    builder.add_edge(START, "say")
+    builder.add_edge("say", "count")
+    builder.add_conditional_edges("count", lambda state: "count" if state["count"] < 5 else END)
+    graph = builder.compile(checkpointer=saver)
+    graph.invoke({"log": ["in"], "count": 0}, at())
+    monkeypatch.setattr(type(saver), "get_delta_channel_history", None)
+    assert graph.get_state(at()).values == {"log": ["in", "said"], "count": 5}
+
+
+class Mood(enum.Enum):
+    CALM = "calm"
+
+
+@dataclasses.dataclass
+class Note:
+    words: str
+    mood: Mood = Mood.CALM
+
+
+class Noted(TypedDict):
+    notes: Annotated[list[Note], operator.add]
+
+
+def test_types_that_a_graphs_schema_names_are_taken_as_by_langgraphs_own_savers(saver):
+    """They were refused, but for LANGGRAPH_STRICT_MSGPACK=true; five of LangGraph's own tests failed."""
+    builder = StateGraph(Noted)
+    builder.add_node("note", lambda state: {"notes": [Note("two")]})
+    builder.add_edge(START, "note")
+    graph = builder.compile(checkpointer=saver, interrupt_after=["note"])
+    graph.invoke({"notes": [Note("one")]}, at())
+    again = builder.compile(checkpointer=saver)
+    assert again.get_state(at()).values == {"notes": [Note("one"), Note("two")]}
+    with pytest.raises(PayloadRefused, match=r"(Note|Mood).*Name it in the graph's schema"):
+        saver.get_tuple(at())  # without the graph nothing says so
 
 
 # -- what stays small, and what goes ----------------------------------------------------------------------------------------------------
