@@ -13,7 +13,7 @@ up: .venv/runtime
 	@echo "Starting Waystation on http://127.0.0.1:$(PORT) with its data in $(abspath $(DATA)) …"
 	@WAYSTATION_DATA="$(abspath $(DATA))" WAYSTATION_REPOSITORIES="$(REPOSITORIES)" exec $(BIN)/python manage.py standalone --demo --port $(PORT)
 
-check: .venv/dev
+check: .venv/dev .venv/node
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(MODULES) tests
@@ -21,6 +21,7 @@ check: .venv/dev
 	@mkdir -p tests/.artifacts
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py makemigrations --check --dry-run
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py spectacular --validate --fail-on-warn --file tests/.artifacts/openapi.yaml
+	$(BIN)/python -m tests.node.lint tests/.artifacts/openapi.yaml
 
 test: .venv/dev
 	$(BIN)/python -m tests.run $(ARGS)

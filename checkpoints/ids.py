@@ -38,6 +38,11 @@ def show(prefix: str, key: uuid.UUID) -> str:
     return f"{prefix}_{''.join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])}"  # two signs at a time: each step shows a few
 
 
+def pattern(prefix: str) -> str:
+    """A regular expression of the texts that `parse` takes."""
+    return f"^{prefix}_[0-7][{ALPHABET}]{{{LENGTH - 1}}}$"
+
+
 def parse(prefix: str, text: str) -> uuid.UUID:
     """The key that `show` wrote; ValueError for anything else."""
     head, _, signs = text.partition("_")

@@ -21,8 +21,9 @@ from hitl.api_threads import RunOut
 from hitl.models import Decision, Via, Vote
 from runs import asking_again, due, scopes
 from runs import services as runs
-from runs.api import NewestFirst, WorkOrderOut, user_of
+from runs.api import WorkOrderOut, user_of
 from runs.models import Pause, WorkOrder
+from runs.paging import Paged
 from runs.states import PauseKind
 from runs.workflows.review import OUTCOMES
 from runs.workflows.sequence import CANCEL
@@ -85,29 +86,24 @@ class PauseOut(serializers.ModelSerializer[Pause]):
             "deadline_at", "deadline_outcome", "extendable_until", "next_deadline", "reminders", "stage", "asked_outside",
         ]  # fmt: skip
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_agent_work_order_id(self, pause: Pause) -> str | None:
         return pause.run.work_order.shown_id if pause.run.work_order else None
 
     def get_facts(self, pause: Pause) -> dict[str, Any]:
         return dict(pause.facts)
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_user_decision(self, pause: Pause) -> str | None:
         decision = _decision(pause)
         return decision.action if decision else None
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_user_feedback(self, pause: Pause) -> str | None:
         decision = _decision(pause)
         return (decision.feedback or None) if decision else None
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_decided_by(self, pause: Pause) -> str | None:
         decision = _decision(pause)
         return decision.decided_by.get_username() if decision and decision.decided_by else None
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_external(self, pause: Pause) -> str | None:
         decision = _decision(pause)
         return (decision.external or None) if decision else None
@@ -143,12 +139,10 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     def get_review(self, pause: Pause) -> dict[str, Any]:
         return review_of(pause, self.context["by"], self.context.get("seats"))
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_edited_content(self, pause: Pause) -> str | None:
         decision = _decision(pause)
         return (decision.edited_content or None) if decision else None
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_patch(self, pause: Pause) -> str | None:
         if not pause.patch_digest or not self.context.get("whole"):
             return None
@@ -167,7 +161,9 @@ class DecisionIn(serializers.Serializer[Any]):
         default=None, allow_null=True, min_value=1, max_value=2**31 - 1, help_text="The revision you saw; another one is answered 409."
     )
     input = serializers.JSONField(
-        default=None, help_text="The data that the question asks for: it must fit its required_inputs. 422 says what does not, per field."
+        default=None,
+        allow_null=True,
+        help_text="The data that the question asks for: it must fit its required_inputs. 422 says what does not, per field.",
     )
     edited_content = serializers.CharField(
         default=None,
@@ -233,7 +229,6 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
             "digest",
         ]
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_external(self, decision: Decision) -> str | None:
         return decision.external or None
 
@@ -257,7 +252,7 @@ class PauseState(APIView):
 
     @extend_schema(
         operation_id="get_pause_state",
-        responses={200: PauseOut, 304: None},
+        responses={200: PauseOut(allow_null=True), 304: None},
         parameters=[OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="The ETag of your last answer.")],
         summary="What the work order waits for",
     )
@@ -400,7 +395,7 @@ class Again(APIView):
         return Response(WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=new.pk)).data, status=201)
 
 
-class Pauses(APIView):
+class Pauses(Paged):
     may_read = scopes.EITHER
 
     @extend_schema(
@@ -413,14 +408,12 @@ class Pauses(APIView):
         summary="List questions, newest first",
     )
     def get(self, request: Request) -> Response:
-        only_open = request.query_params.get("open") in {"1", "true"}
+        only_open = request.query_params.get("open", "").lower() in {"1", "true"}
         mine = policy.waiting_for(request.user) if only_open else Pause.objects.visible_to(request.user)
         mine = scopes.own(mine, run__thread__owner=request.user)
         if kind := request.query_params.get("kind"):
-            if kind not in PauseKind.values:
-                raise serializers.ValidationError({"kind": [f"One of {', '.join(PauseKind.values)}."]})
             mine = mine.filter(kind=kind)
-        pages = NewestFirst()
+        pages = self.pagination_class()
         page: Any = pages.paginate_queryset(mine.only("pk"), request, view=self)  # found first: with all its joins it is planned badly
         by = user_of(request)
         shown = (

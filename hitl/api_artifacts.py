@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema, extend_schema_field
@@ -16,8 +16,9 @@ from checkpoints import ids, store
 from checkpoints.models import Blob, Thread
 from hitl.api_threads import thread_of
 from runs import scopes
-from runs.api import NewestFirst, user_of
+from runs.api import user_of
 from runs.models import Artifact, Run, WorkOrder
+from runs.paging import Paged
 
 
 class ArtifactOut(serializers.ModelSerializer[Artifact]):
@@ -58,7 +59,7 @@ class ArtifactWhole(ArtifactOut):
             raise NotFound("The text of this artifact is not there any more.") from error
 
 
-class WorkOrderArtifacts(APIView):
+class WorkOrderArtifacts(Paged):
     may_read = scopes.ASKS
 
     @extend_schema(operation_id="list_artifacts", responses=ArtifactOut(many=True), summary="What the steps of an order kept, newest first")
@@ -66,13 +67,11 @@ class WorkOrderArtifacts(APIView):
         order = WorkOrder.objects.visible_to(user_of(request)).filter(pk=order_id).first()
         if order is None:
             raise NotFound("There is no such work order.")
-        pages = NewestFirst()
         rows = Artifact.objects.filter(run__work_order=order).select_related("thread")
-        found: list[Any] = pages.paginate_queryset(rows, request, view=self) or []
-        return pages.get_paginated_response(ArtifactOut(found, many=True).data)
+        return self.page(request, rows, ArtifactOut)
 
 
-class ThreadArtifacts(APIView):
+class ThreadArtifacts(Paged):
     may_read = scopes.ASKS
 
     @extend_schema(
@@ -83,10 +82,8 @@ class ThreadArtifacts(APIView):
     )
     def get(self, request: Request, thread_id: UUID) -> Response:
         thread = thread_of(thread_id, request)
-        pages = NewestFirst()
         rows = Artifact.objects.filter(thread=thread).select_related("thread")
-        found: list[Any] = pages.paginate_queryset(rows, request, view=self) or []
-        return pages.get_paginated_response(ArtifactOut(found, many=True).data)
+        return self.page(request, rows, ArtifactOut)
 
 
 class ArtifactDetail(APIView):

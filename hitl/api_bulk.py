@@ -12,6 +12,7 @@ from rest_framework.views import APIView
 
 from checkpoints import ids
 from hitl import bulk
+from hitl.api_threads import IdField
 from hitl.models import Via
 from runs import scopes
 from runs.api import user_of
@@ -19,14 +20,8 @@ from runs.models import Pause
 
 
 class ChosenIn(serializers.Serializer[Any]):
-    pause_id = serializers.CharField(max_length=40, help_text="pse_…")
+    pause_id = IdField("pse", help_text="pse_…")
     revision = serializers.IntegerField(min_value=1, max_value=2**31 - 1, help_text="The revision you saw.")
-
-    def validate_pause_id(self, value: str) -> Any:
-        try:
-            return ids.parse(Pause.PREFIX, value)
-        except ValueError as error:
-            raise serializers.ValidationError(str(error)) from error
 
 
 class BulkIn(serializers.Serializer[Any]):

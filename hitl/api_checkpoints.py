@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,7 +17,8 @@ from checkpoints.lineage import Branch, Tree
 from checkpoints.log import envelope
 from checkpoints.models import Checkpoint
 from hitl import services
-from hitl.api_threads import EventOut, IdField, thread_of
+from hitl.api_query import id_parameter
+from hitl.api_threads import EventOut, thread_of
 from runs import scopes
 from runs.api import user_of
 
@@ -84,7 +84,6 @@ class BranchOut(serializers.Serializer[Branch]):
     checkpoints = serializers.SerializerMethodField(help_text="How many of them are listed here.")
     is_current = serializers.BooleanField(help_text="Whether a run would go on from its tip.")
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_start(self, branch: Branch) -> str | None:
         return ids.show(Checkpoint.PREFIX, branch.start) if branch.start else None
 
@@ -105,7 +104,6 @@ class TreeOut(serializers.Serializer[Tree]):
     branches = BranchOut(many=True)
     older = serializers.SerializerMethodField(help_text="Give it as `before` for what is older; null where that is all.")
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_older(self, tree: Tree) -> str | None:
         return ids.show(Checkpoint.PREFIX, tree.older) if tree.older else None
 
@@ -145,19 +143,14 @@ EXAMPLE = {
 def key_of(request: Request, name: str) -> UUID | None:
     """A checkpoint's key of the query."""
     text = request.query_params.get(name)
-    if text is None:
-        return None
-    try:
-        return UUID(str(IdField("ckpt").run_validation(text)))
-    except serializers.ValidationError as error:
-        raise serializers.ValidationError({name: error.detail}) from error
+    return ids.parse("ckpt", text) if text else None
 
 
 class CheckpointDiff(APIView):
     @extend_schema(
         operation_id="diff_checkpoints",
         responses=DiffOut,
-        parameters=[OpenApiParameter("against", str, description="The older checkpoint, ckpt_…; its parent where it is left out.")],
+        parameters=[id_parameter("against", "ckpt", "The older checkpoint, ckpt_…; its parent where it is left out.")],
         summary="What changed between two checkpoints of a thread",
         description=(
             "On one branch or on two. Large values are told by digest, and what is listed is bounded. 409 `different_threads`, "
@@ -187,7 +180,7 @@ class ThreadBranches(APIView):
     @extend_schema(
         operation_id="list_thread_branches",
         responses=TreeOut,
-        parameters=[OpenApiParameter("before", str, description="Only what is older than this checkpoint, ckpt_…")],
+        parameters=[id_parameter("before", "ckpt", "Only what is older than this checkpoint, ckpt_…")],
         summary="A thread's branches",
         description=(
             f"Made out among its newest {lineage.WINDOW} checkpoints. Each follows the one that it left. "

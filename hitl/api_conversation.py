@@ -7,6 +7,7 @@ from uuid import UUID
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
+from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
@@ -15,7 +16,7 @@ from rest_framework.views import APIView
 from checkpoints import store
 from checkpoints.models import Checkpoint
 from hitl import threads
-from hitl.api_query import number
+from hitl.api_query import number, number_parameter
 from hitl.api_threads import QueuedOut, thread_of
 from runs import conversation, scopes
 from runs.api import user_of
@@ -55,15 +56,27 @@ class MessageOut(serializers.Serializer[Any]):
     ended = serializers.CharField(help_text="Why it is no whole answer: length, refusal, content_filter or empty. Empty for a whole one.")
 
 
+class BehindMessage(BasePagination):
+    """For the document: a page names the next one, and `after` and `limit` are the view's own."""
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        following = {"type": ["string", "null"], "format": "uri", "description": "The address of the next page; null on the last one."}
+        return {"type": "object", "required": ["next", "results"], "properties": {"next": following, "results": schema}}
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        return []
+
+
 class ThreadMessages(APIView):
     may_read = scopes.ASKS
+    pagination_class = BehindMessage
 
     @extend_schema(
         operation_id="list_thread_messages",
         responses=MessageOut(many=True),
         parameters=[
             OpenApiParameter("after", str, description="Those behind this message only; the beginning where it is left out."),
-            OpenApiParameter("limit", int, description=f"Up to {LONGEST}."),
+            number_parameter("limit", PAGE, high=LONGEST, words="How many at most."),
         ],
         summary="What was said on a thread, with tool calls, oldest first",
         description="As the latest checkpoint has it: of an answer that is being streamed, the events tell.",
@@ -73,7 +86,7 @@ class ThreadMessages(APIView):
         head_id = thread.head_id
         messages = conversation.of(store.load(Checkpoint.objects.get(pk=head_id))) if head_id else []
         first = _place_behind(messages, request.query_params.get("after", ""))
-        limit = number(request, "limit", PAGE, high=LONGEST) or PAGE
+        limit = number(request, "limit", PAGE) or PAGE
         page = messages[first : first + limit]
         more = first + limit < len(messages)
         following = replace_query_param(request.build_absolute_uri(), "after", page[-1].id) if more else None

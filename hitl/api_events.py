@@ -16,15 +16,15 @@ from rest_framework.views import APIView
 from checkpoints import log
 from checkpoints.models import Event, Thread
 from hitl import services, sight
-from hitl.api_query import number
+from hitl.api_query import number, number_parameter
 from hitl.api_threads import MAX_EVENTS, EventOut
 from runs import scopes
 from runs.api import user_of
 from runs.models import Run
 
 PARAMETERS = [
-    OpenApiParameter("after", int, description="Events with a higher number only; 0 for all."),
-    OpenApiParameter("limit", int, description=f"Up to {MAX_EVENTS}."),
+    number_parameter("after", 0, high=2**62, words="Events with a higher number only; 0 for all."),
+    number_parameter("limit", log.PAGE, high=MAX_EVENTS, words="How many at most."),
     OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="The ETag of your last answer."),
 ]
 
@@ -64,7 +64,7 @@ class RunEvents(APIView):
 
 
 def _answer(request: Request, thread: Thread, read: Callable[[int, int], list[Any]]) -> HttpResponseBase:
-    after, limit = number(request, "after", 0, high=2**62), number(request, "limit", log.PAGE, high=MAX_EVENTS)
+    after, limit = number(request, "after", 0), number(request, "limit", log.PAGE)
     etag = f'"{thread.first_seq}-{thread.last_seq}"'
     response = get_conditional_response(request._request, etag=etag) or Response(read(after, limit))
     response["ETag"] = etag

@@ -13,10 +13,13 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints import ids
-from hitl import services
+from hitl import services, sight
+from hitl.api_query import id_parameter
 from hitl.outbound import endpoints, sending
 from hitl.outbound_models import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
-from runs.api import NewestFirst, user_of
+from runs.api import user_of
+from runs.models import Pause
+from runs.paging import Paged
 
 
 class EndpointIn(serializers.Serializer[Any]):
@@ -72,12 +75,11 @@ class DeliveryOut(serializers.ModelSerializer[Delivery]):
         return ids.show("pse", delivery.pause_id) if delivery.pause_id else None
 
 
-class Endpoints(APIView):
+class Endpoints(Paged):
     @extend_schema(operation_id="list_endpoints", responses=EndpointOut(many=True), summary="List your endpoints")
     def get(self, request: Request) -> Response:
         known = Endpoint.objects.managed_by(user_of(request)).select_related("owner", "team", "thread")
-        pages = NewestFirst()
-        return pages.get_paginated_response(EndpointOut(pages.paginate_queryset(known, request, view=self), many=True).data)
+        return self.page(request, known, EndpointOut)
 
     @extend_schema(operation_id="make_endpoint", request=EndpointIn, responses={201: EndpointMade}, summary="Be told of questions")
     def post(self, request: Request) -> Response:
@@ -131,11 +133,11 @@ class EndpointTest(APIView):
         return Response(DeliveryOut(delivery).data, status=202)
 
 
-class Deliveries(APIView):
+class Deliveries(Paged):
     @extend_schema(
         operation_id="list_deliveries",
         responses=DeliveryOut(many=True),
-        parameters=[OpenApiParameter("status", enum=DeliveryStatus.values), OpenApiParameter("pause", description="pse_…")],
+        parameters=[OpenApiParameter("status", str, enum=DeliveryStatus.values), id_parameter("pause", "pse", "Of one question.")],
         summary="List messages about the questions that you may see, newest first",
     )
     def get(self, request: Request) -> Response:
@@ -143,12 +145,11 @@ class Deliveries(APIView):
         if status := request.query_params.get("status"):
             found = found.filter(status=status)
         if pause := request.query_params.get("pause"):
-            try:
-                found = found.filter(pause=ids.parse("pse", pause))
-            except ValueError as error:
-                raise services.NotFound("There is no such question.") from error
-        pages = NewestFirst()
-        return pages.get_paginated_response(DeliveryOut(pages.paginate_queryset(found, request, view=self), many=True).data)
+            key = ids.parse("pse", pause)
+            found = found.filter(pause=key)
+            if sight.pause(Pause.objects.all(), key, by=user_of(request)) is None and not found.exists():
+                raise services.NotFound("There is no such question.")
+        return self.page(request, found, DeliveryOut)
 
 
 class DeliveryDetail(APIView):
@@ -162,12 +163,15 @@ class DeliveryAgain(APIView):
         operation_id="send_delivery_again",
         request=None,
         responses=DeliveryOut,
-        summary="Send again what was given up",
-        description="Under the same id. A message that was not given up stays as it is.",
+        summary="Send again what was given up, or failed and waits for its next try",
+        description="Under the same id. 409 `delivery_not_held_back` for any other: it was sent, is on its way, or waits for its first.",
     )
     def post(self, request: Request, delivery_id: UUID) -> Response:
         delivery = _delivery(request, delivery_id)
-        sending.again(delivery)
+        if not sending.again(delivery):
+            raise sending.NotHeldBack(
+                f"This message is {delivery.get_status_display().lower()}, and nothing holds it back. Nothing was changed."
+            )
         return Response(DeliveryOut(_delivery(request, delivery_id)).data)
 
 

@@ -86,7 +86,7 @@ class ThreadImport(APIView):
         ),
     )
     def post(self, request: Request) -> Response:
-        about = ThreadIn(data={"team": request.query_params.get("team")}, context={"request": request})
+        about = ThreadIn(data={"team": request.query_params.get("team") or None}, context={"request": request})
         about.is_valid(raise_exception=True)
         if not request.data:  # DRF asks no parser about an empty body
             raise portable.ImportRefused("document_invalid", "There is no document.")

@@ -1,21 +1,26 @@
-"""Values of a request's query, each refused in words where it is none."""
+"""Values of a request's query. `project.queries` holds requests to what is declared here, so that a view reads what is one."""
 
 from __future__ import annotations
 
-from rest_framework import serializers
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
+from checkpoints import ids
 
-def number(request: Request, name: str, default: int, *, high: int) -> int:
-    """A whole number of the query, from 0."""
-    text = request.query_params.get(name, str(default))
-    if not text.isascii() or not text.isdigit() or int(text[:20]) > high:
-        raise serializers.ValidationError({name: [f"A whole number from 0 to {high}."]})
-    return int(text)
+
+def id_parameter(name: str, prefix: str, words: str) -> OpenApiParameter:
+    """A shown id."""
+    return OpenApiParameter(name, {"type": "string", "pattern": ids.pattern(prefix)}, description=words)
+
+
+def number_parameter(name: str, default: int, *, high: int, words: str) -> OpenApiParameter:
+    """A whole number, from 0."""
+    return OpenApiParameter(name, {"type": "integer", "minimum": 0, "maximum": high, "default": default}, description=words)
+
+
+def number(request: Request, name: str, default: int) -> int:
+    return int(request.query_params.get(name) or default)
 
 
 def flag(request: Request, name: str, default: bool) -> bool:
-    text = request.query_params.get(name, str(default)).lower()
-    if text not in {"true", "false", "1", "0"}:
-        raise serializers.ValidationError({name: ["true or false."]})
-    return text in {"true", "1"}
+    return (request.query_params.get(name) or str(default)).lower() in {"true", "1"}

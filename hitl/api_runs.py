@@ -12,14 +12,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from checkpoints import ids
 from checkpoints.models import Checkpoint, Thread
 from hitl import threads
-from hitl.api_query import flag
-from hitl.api_threads import PENDING_INPUT, CheckpointOut, IdField, InputIn, RunOut, SaidOut, runs_shown
+from hitl.api_query import flag, id_parameter
+from hitl.api_threads import PENDING_INPUT, CheckpointOut, IdField, InputIn, RunOut, SaidOut, runs_shown, thread_of
 from hitl.models import Via
 from runs import scopes
-from runs.api import NewestFirst, user_of
+from runs.api import user_of
 from runs.models import Pause
+from runs.paging import NewestFirst, Paged
 from runs.states import RunStatus
 
 
@@ -34,7 +36,7 @@ class NewestQuestionFirst(NewestFirst):
     ordering = "-asked_at"
 
 
-class Runs(APIView):
+class Runs(Paged):
     may_read = scopes.ASKS
 
     @extend_schema(
@@ -42,10 +44,13 @@ class Runs(APIView):
         responses=RunOut(many=True),
         parameters=[
             OpenApiParameter(
-                "status", str, description="A status; `pending_input` for runs that wait for a person, those asked last first."
+                "status",
+                str,
+                enum=[*RunStatus.values, PENDING_INPUT],
+                description="`pending_input` for runs that wait for a person, those asked last first.",
             ),
             OpenApiParameter("mine", bool, description="true: only of threads that you own, not those of your teams."),
-            OpenApiParameter("thread", str, description="Of one thread, thr_…"),
+            id_parameter("thread", "thr", "Of one thread, thr_…"),
         ],
         summary="List runs, newest first",
     )
@@ -57,11 +62,9 @@ class Runs(APIView):
             asked = Pause.objects.open().filter(run=OuterRef("pk")).values("checkpoint")[:1]
             found, pages = found.annotate(asked_at=Subquery(asked)).exclude(asked_at=None), NewestQuestionFirst()
         elif status:
-            if status not in RunStatus.values:
-                raise serializers.ValidationError({"status": [f"One of {', '.join([*RunStatus.values, PENDING_INPUT])}."]})
             found = found.filter(status=status)
         if thread := request.query_params.get("thread"):
-            found = found.filter(thread=IdField("thr").run_validation(thread))
+            found = found.filter(thread=thread_of(ids.parse("thr", thread), request))
         if flag(request, "mine", False):
             found = found.filter(thread__owner=request.user)
         return pages.get_paginated_response(RunOut(pages.paginate_queryset(found, request, view=self), many=True).data)
@@ -75,15 +78,13 @@ class RunDetail(APIView):
         return Response(RunOut(threads.find_run(run_id, by=user_of(request))).data)
 
 
-class RunCheckpoints(APIView):
+class RunCheckpoints(Paged):
     may_read = scopes.ASKS
 
     @extend_schema(operation_id="list_run_checkpoints", responses=CheckpointOut(many=True), summary="A run's checkpoints, newest first")
     def get(self, request: Request, run_id: UUID) -> Response:
         run = threads.find_run(run_id, by=user_of(request))
-        pages = NewestFirst()
-        found = pages.paginate_queryset(Checkpoint.objects.filter(run_id=run.pk).defer("body"), request, view=self)
-        return pages.get_paginated_response(CheckpointOut(found, many=True).data)
+        return self.page(request, Checkpoint.objects.filter(run_id=run.pk).defer("body"), CheckpointOut)
 
 
 class RunInput(APIView):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from uuid import UUID
 
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -16,14 +15,15 @@ from rest_framework.views import APIView
 from checkpoints import codec, graph_state, ids, lineage, store
 from checkpoints.models import Checkpoint, Thread, WhenBusy
 from hitl import services, threads
-from hitl.api_query import flag
+from hitl.api_query import flag, id_parameter
 from hitl.models import Via
 from hitl.threads import Said
 from runs import scopes
 from runs import threads as turns
-from runs.api import NewestFirst, user_of
+from runs.api import user_of
 from runs.imported import is_imported
 from runs.models import QueuedTurn, Run
+from runs.paging import NewestFirst, Paged
 from runs.states import RunStatus
 from runs.threads import Turn
 
@@ -34,7 +34,7 @@ BUSY = "What becomes of a message that comes while a run is alive and asks nothi
 
 
 class IdField(serializers.CharField):
-    """A shown id, `<prefix>_…`, as its key."""
+    """A shown id, `<prefix>_…`, as its key. The document of the API reads `prefix` too."""
 
     def __init__(self, prefix: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -87,16 +87,13 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
             "created_at", "imported_at",
         ]  # fmt: skip
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_work_order_id(self, thread: Thread) -> str | None:
         order = getattr(thread, "work_order", None)
         return order.shown_id if order else None
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_head(self, thread: Thread) -> str | None:
         return thread.head.shown_id if thread.head else None
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_run_id(self, thread: Thread) -> str | None:
         return ids.show(Run.PREFIX, thread.head.run_id) if thread.head else None
 
@@ -122,19 +119,15 @@ class RunOut(serializers.ModelSerializer[Run]):
             "imported_at",
         ]  # fmt: skip
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_work_order_id(self, run: Run) -> str | None:
         return run.work_order.shown_id if run.work_order else None
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_parent_run_id(self, run: Run) -> str | None:
         return ids.show(Run.PREFIX, run.parent_id) if run.parent_id else None
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_retry_of(self, run: Run) -> str | None:
         return ids.show(Run.PREFIX, run.retry_of_id) if run.retry_of_id else None
 
-    @extend_schema_field(OpenApiTypes.OBJECT)
     def get_pending_input(self, run: Run) -> dict[str, Any] | None:
         """S0-58: what a device needs to show the question again."""
         if run.status != RunStatus.PAUSED:
@@ -188,7 +181,6 @@ class QueuedOut(serializers.ModelSerializer[QueuedTurn]):
     def get_place(self, turn: QueuedTurn) -> int:
         return int(self.context.get("places", {}).get(turn.pk, 0))
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_run_id(self, turn: QueuedTurn) -> str | None:
         return ids.show(Run.PREFIX, turn.run_id) if turn.run_id else None
 
@@ -209,21 +201,18 @@ class SaidOut(serializers.Serializer[Said]):
     def get_run(self, said: Said) -> Any:
         return RunOut(runs_shown().get(pk=said.run.pk)).data
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_decision(self, said: Said) -> str | None:
         return said.decision.action if said.decision else None
 
     @extend_schema_field(QueuedOut)
-    def get_queued(self, said: Said) -> Any:
+    def get_queued(self, said: Said) -> dict[str, Any] | None:
         return {**QueuedOut(said.queued).data, "place": said.place} if said.queued is not None else None
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_interrupted_run_id(self, said: Said) -> str | None:
         return said.interrupted.shown_id if said.interrupted is not None else None
 
-    @extend_schema_field(OpenApiTypes.OBJECT)
-    def get_resume_offer(self, said: Said) -> Any:
-        return said.offer
+    def get_resume_offer(self, said: Said) -> dict[str, Any] | None:
+        return dict(said.offer) if said.offer is not None else None
 
 
 class RunIn(serializers.Serializer[Any]):
@@ -314,7 +303,6 @@ class CheckpointOut(serializers.ModelSerializer[Checkpoint]):
     def get_run_id(self, checkpoint: Checkpoint) -> str:
         return ids.show(Run.PREFIX, checkpoint.run_id)
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_parent_id(self, checkpoint: Checkpoint) -> str | None:
         return ids.show(Checkpoint.PREFIX, checkpoint.parent_id) if checkpoint.parent_id else None
 
@@ -353,19 +341,18 @@ def thread_of(thread_id: UUID, request: Request) -> Thread:
     return found
 
 
-class Threads(APIView):
+class Threads(Paged):
     may_read = scopes.ASKS
     may_act = scopes.ASKS
 
     @extend_schema(operation_id="list_threads", responses=ThreadOut(many=True), summary="List threads, newest first")
     def get(self, request: Request) -> Response:
-        pages = NewestFirst()
         mine = (
             scopes.own(Thread.objects.visible_to(request.user), owner=request.user)
             .select_related("owner", "team", "head", "work_order")
             .defer("head__body")
         )
-        return pages.get_paginated_response(ThreadOut(pages.paginate_queryset(mine, request, view=self), many=True).data)
+        return self.page(request, mine, ThreadOut)
 
     @extend_schema(operation_id="create_thread", request=ThreadIn, responses={201: ThreadOut}, summary="Open a thread")
     def post(self, request: Request) -> Response:
@@ -408,24 +395,22 @@ class ThreadState(APIView):
         return Response({"checkpoint_id": head.shown_id, "next_step": head.next_step, "values": store.load(head)})
 
 
-class ThreadHistory(APIView):
+class ThreadHistory(Paged):
     may_read = scopes.ASKS
 
     @extend_schema(
         operation_id="get_thread_history",
         responses=CheckpointOut(many=True),
-        parameters=[
-            OpenApiParameter("branch", str, description="Only this checkpoint, ckpt_…, and those it came from: `limit` of them, no cursor.")
-        ],
+        parameters=[id_parameter("branch", "ckpt", "Only this checkpoint, ckpt_…, and those it came from: `limit` of them, no cursor.")],
         summary="A thread's checkpoints, newest first",
     )
     def get(self, request: Request, thread_id: UUID) -> Response:
-        pages = NewestFirst()
         thread = thread_of(thread_id, request)
         if tip := request.query_params.get("branch"):
-            return Response(_branch(thread, IdField("ckpt").run_validation(tip), request, limit=pages.get_page_size(request) or 50))
-        whole = Checkpoint.objects.filter(thread=thread).defer("body")
-        return pages.get_paginated_response(CheckpointOut(pages.paginate_queryset(whole, request, view=self), many=True).data)
+            return Response(
+                _branch(thread, ids.parse("ckpt", tip), request, limit=NewestFirst().get_page_size(request) or NewestFirst.page_size)
+            )
+        return self.page(request, Checkpoint.objects.filter(thread=thread).defer("body"), CheckpointOut)
 
 
 def _branch(thread: Thread, tip: UUID, request: Request, *, limit: int) -> dict[str, Any]:
@@ -438,7 +423,7 @@ def _branch(thread: Thread, tip: UUID, request: Request, *, limit: int) -> dict[
     return {"next": url, "previous": None, "results": CheckpointOut(found, many=True).data}
 
 
-class ThreadRuns(APIView):
+class ThreadRuns(Paged):
     """A thread's runs, and the one way to give it something new."""
 
     may_read = scopes.ASKS
@@ -446,10 +431,7 @@ class ThreadRuns(APIView):
 
     @extend_schema(operation_id="list_thread_runs", responses=RunOut(many=True), summary="A thread's runs, newest first")
     def get(self, request: Request, thread_id: UUID) -> Response:
-        pages = NewestFirst()
-        whole = runs_shown().filter(thread=thread_of(thread_id, request))
-        found: Any = pages.paginate_queryset(whole, request, view=self)
-        return pages.get_paginated_response(RunOut(found, many=True).data)
+        return self.page(request, runs_shown().filter(thread=thread_of(thread_id, request)), RunOut)
 
     @extend_schema(
         operation_id="run_thread",

@@ -51,8 +51,10 @@ class WaitIn(serializers.Serializer[Any]):
     question = serializers.CharField(max_length=300, default="", allow_blank=True)
     content = serializers.CharField(max_length=100_000, default="", allow_blank=True, help_text="Markdown")
     choices = ChoiceIn(many=True, default=list, help_text="Answers beside approve (or answer) and cancel.")
-    reviewers = serializers.JSONField(default=None, help_text='{"users": […], "groups": […]}, or a list of users.')
-    deadline = serializers.JSONField(default=None, help_text='{"after": "P2D", "outcome": …} as in a template\'s review, or a duration.')
+    reviewers = serializers.JSONField(default=None, allow_null=True, help_text='{"users": […], "groups": […]}, or a list of users.')
+    deadline = serializers.JSONField(
+        default=None, allow_null=True, help_text='{"after": "P2D", "outcome": …} as in a template\'s review, or a duration.'
+    )
     review = serializers.DictField(default=dict, help_text="The other rules on who answers, as in a template's review.")
     recipients = serializers.ListField(child=serializers.CharField(max_length=320), max_length=20, default=list, help_text="Told as well.")
     key = serializers.CharField(max_length=200, default="", allow_blank=True, help_text="Tells apart what a loop asks in the same words.")
@@ -125,7 +127,9 @@ class ResumeEventIn(serializers.Serializer[Any]):
         allow_blank=True,
         help_text="Of what was looked at; a verdict ahead of its question needs both.",
     )
-    payload = serializers.JSONField(default=None, help_text="The data asked for; where none is, {decision, feedback, revision} or a word.")
+    payload = serializers.JSONField(
+        default=None, allow_null=True, help_text="The data asked for; where none is, {decision, feedback, revision} or a word."
+    )
     sender_metadata = serializers.DictField(default=dict, help_text="Kept with the answer. `event_id` makes a repetition harmless.")
 
 
@@ -274,13 +278,13 @@ class TraceResume(APIView):
 
 class Inbound(APIView):
     body_limit = "EVENT_BYTES"
+    any_query = True  # a sender may put what it likes behind the address that it was given
     authentication_classes = (BySource,)
 
     @extend_schema(
         operation_id="receive_event",
         request=ResumeEventIn,
         responses=ANSWERED,
-        auth=[],
         parameters=[
             OpenApiParameter("webhook-id", str, OpenApiParameter.HEADER, required=True),
             OpenApiParameter(

@@ -17,7 +17,6 @@ from checkpoints.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
 from hitl import early, policy, postponing, problems, resume_events, resuming, revisions, services, waits
 from hitl.api_artifacts import ArtifactDropped
-from hitl.api_ledger import FormatUnknown
 from hitl.bulk import BulkInvalid
 from hitl.delegations import DelegationRefused
 from hitl.erasure import CannotErase, NotConfirmed
@@ -27,6 +26,7 @@ from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYours as EndpointNotYours
 from hitl.outbound.quotas import OutsideNotAllowed, QuotaUsed
 from hitl.outbound.requests import CannotSend
+from hitl.outbound.sending import NotHeldBack
 from hitl.undoing import NotYours
 from runs import queued, rights, scopes
 from runs.agents.approval import RulesRefused
@@ -104,10 +104,10 @@ STATUS: dict[type[Exception], int] = {
     TooLate: 409,
     NotYours: 403,
     EndpointNotYours: 403,
-    FormatUnknown: 400,
     BulkInvalid: 422,
     EndpointInvalid: 422,
     CannotSend: 409,
+    NotHeldBack: 409,
     OutsideNotAllowed: 403,
     QuotaUsed: 429,
     StoreUnavailable: 503,

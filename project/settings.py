@@ -403,10 +403,15 @@ CELERY_BEAT_SCHEDULE = {
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["hitl.authentication.BearerAuthentication", "rest_framework.authentication.SessionAuthentication"],
     "UNICODE_JSON": False,  # escapes, since a state may hold what UTF-8 cannot: half a surrogate pair
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated", "hitl.authentication.WithinScope"],
+    "DEFAULT_PERMISSION_CLASSES": [
+        "rest_framework.permissions.IsAuthenticated",
+        "hitl.authentication.WithinScope",
+        "project.queries.KnownQuery",
+    ],
+    "URL_FORMAT_OVERRIDE": None,  # there is one format; where there are two, `format` is the view's own
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["hitl.incoming.JsonParser", "hitl.incoming.UntypedJsonParser"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "project.openapi.operation.Operation",
     "DEFAULT_THROTTLE_CLASSES": ["hitl.throttles.PerPerson"],
     "NUM_PROXIES": NUM_PROXIES,
     "EXCEPTION_HANDLER": "project.errors.exception_handler",
@@ -425,6 +430,15 @@ SPECTACULAR_SETTINGS = {
         "CheckpointStatusEnum": "checkpoints.models.CheckpointStatus",
         "OccasionEnum": "hitl.outbound_models.Occasion",
     },
+    "ENFORCE_NON_BLANK_FIELDS": True,
+    "COMPONENT_SPLIT_PATCH": False,  # what a PATCH needs, its serializer says
+    "LICENSE": {"name": "MIT", "identifier": "MIT"},
+    "SERVERS": [{"url": "/"}],
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "project.openapi.document.with_streams",
+        "project.openapi.document.with_tags",
+    ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }

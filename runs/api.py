@@ -6,11 +6,8 @@ from typing import Any, ClassVar, cast
 from uuid import UUID
 
 from django.contrib.auth.models import Group, User
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_field
 from rest_framework import serializers
-from rest_framework.exceptions import NotFound
-from rest_framework.pagination import CursorPagination
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -20,39 +17,13 @@ from checkpoints import ids
 from runs import definitions, outputs, repositories, rights, scopes, services
 from runs.frequency import HOW_LONG, WHEN, Frequency
 from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, StepTemplate, Template, WorkOrder
+from runs.paging import NewestVersionFirst, Paged
 from runs.workflows import extras
 
 
 def user_of(request: Request) -> User:
     """Who asks; behind IsAuthenticated."""
     return cast(User, request.user)
-
-
-class NewestFirst(CursorPagination):
-    """Keys are time-ordered, so a page is a range of the primary key."""
-
-    ordering = "-id"
-    page_size = 50
-    page_size_query_param = "limit"
-    max_page_size = 200
-
-    def decode_cursor(self, request: Request) -> Any:
-        cursor = super().decode_cursor(request)
-        try:
-            if cursor is not None and cursor.position is not None:
-                UUID(str(cursor.position))
-        except ValueError as error:
-            raise NotFound(self.invalid_cursor_message) from error
-        return cursor
-
-
-class NewestVersionFirst(CursorPagination):
-    """Of rows with numbers as keys."""
-
-    ordering = "-id"
-    page_size = 50
-    page_size_query_param = "limit"
-    max_page_size = 200
 
 
 class WorkOrderIn(serializers.Serializer[Any]):
@@ -131,26 +102,21 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
             "again_of", "asked_again_as",
         ]  # fmt: skip
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_again_of(self, order: WorkOrder) -> str | None:
         return ids.show(WorkOrder.PREFIX, order.again_of_id) if order.again_of_id else None
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_asked_again_as(self, order: Any) -> str | None:
         return ids.show(WorkOrder.PREFIX, order.asked_again_as) if order.asked_again_as else None
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_error_message(self, order: WorkOrder) -> str | None:
         return (order.latest_run.error or None) if order.latest_run else None
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_failure_code(self, order: WorkOrder) -> str | None:
         return (order.latest_run.failure_code or None) if order.latest_run else None
 
     def get_git_commit_count(self, order: WorkOrder) -> int:
         return int(order.outputs.get("git_commit_count", 0))
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_github_pull_request_url(self, order: WorkOrder) -> str | None:
         return order.pull_request_url or None
 
@@ -163,7 +129,6 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
     def get_usage(self, order: WorkOrder) -> dict[str, float]:
         return {name: order.outputs.get(name, 0) for name in ("input_tokens", "output_tokens", "cost")}
 
-    @extend_schema_field(OpenApiTypes.OBJECT)
     def get_checkpoint_data(self, order: WorkOrder) -> dict[str, Any]:
         head = order.thread.head
         if head is None:
@@ -175,17 +140,15 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
             "outputs": order.outputs, **({"step_outputs": outputs.shown_by_steps(order)} if self.context.get("whole") else {}),
         }  # fmt: skip
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_last_checkpoint(self, order: WorkOrder) -> str | None:
         head = order.thread.head
         return head.metadata.get("last_pause") if head else None
 
-    @extend_schema_field(OpenApiTypes.STR)
     def get_run_id(self, order: WorkOrder) -> str | None:
         return order.latest_run.shown_id if order.latest_run else None
 
 
-class WorkOrders(APIView):
+class WorkOrders(Paged):
     """Work orders that you may see."""
 
     may_read = scopes.ASKS
@@ -194,10 +157,8 @@ class WorkOrders(APIView):
 
     @extend_schema(operation_id="list_work_orders", responses=WorkOrderOut(many=True), summary="List work orders, newest first")
     def get(self, request: Request) -> Response:
-        pages = NewestFirst()
         mine = scopes.own(WorkOrder.objects.visible_to(request.user), thread__owner=request.user)
-        orders: Any = pages.paginate_queryset(mine.shown_to(request.user), request, view=self)
-        return pages.get_paginated_response(WorkOrderOut(orders, many=True).data)
+        return self.page(request, mine.shown_to(request.user), WorkOrderOut)
 
     @extend_schema(
         operation_id="create_work_order",
@@ -361,14 +322,12 @@ class MayChangeRepositories(BasePermission):
         return request.user.has_perm("runs.change_repository")
 
 
-class Repositories(APIView):
+class Repositories(Paged):
     permission_classes = [*APIView.permission_classes, MayChangeRepositories]
 
     @extend_schema(operation_id="list_repositories", responses=RepositoryOut(many=True), summary="List repositories, newest first")
     def get(self, request: Request) -> Response:
-        pages = NewestFirst()
-        found = pages.paginate_queryset(Repository.objects.all(), request, view=self)
-        return pages.get_paginated_response(RepositoryOut(found, many=True).data)
+        return self.page(request, Repository.objects.all(), RepositoryOut)
 
 
 class RepositoryDetail(APIView):
@@ -434,17 +393,15 @@ class TemplateRow(serializers.ModelSerializer[Template]):
         return str(refusal) if refusal else ""
 
 
-class WorkflowTemplates(APIView):
+class WorkflowTemplates(Paged):
     """The current versions of all templates."""
 
+    pagination_class = NewestVersionFirst
     may_read = scopes.ASKS
 
     @extend_schema(operation_id="list_templates", responses=TemplateRow(many=True), summary="List templates, newest first")
     def get(self, request: Request) -> Response:
-        pages = NewestVersionFirst()
-        found = pages.paginate_queryset(Template.objects.current(), request, view=self)
-        rows = TemplateRow(found, many=True, context={"refusals": rights.refusals(user_of(request))})
-        return pages.get_paginated_response(rows.data)
+        return self.page(request, Template.objects.current(), TemplateRow, refusals=rights.refusals(user_of(request)))
 
 
 class WorkflowTemplate(APIView):

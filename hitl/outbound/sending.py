@@ -95,10 +95,22 @@ def send_now(delivery: Delivery) -> None:
         _attempt(claimed)
 
 
+class NotHeldBack(Exception):
+    """A message that nothing holds back: it is not sent again, and not sooner."""
+
+    code = "delivery_not_held_back"
+
+
 def again(delivery: Delivery) -> bool:
-    """Queue a message anew that was given up; False where it was not. Its id stays, so a receiver that has it after all knows."""
-    dead = Delivery.objects.filter(pk=delivery.pk, status=DEAD)
-    return bool(dead.update(status=QUEUED, attempts=0, next_at=clock.now(), error=""))
+    """Queue a message anew that was given up, or send one now that failed and waits for its next try; False where it is neither.
+
+    Its id stays, so a receiver that has it after all knows.
+    """
+    now = clock.now()
+    mine = Delivery.objects.filter(pk=delivery.pk)
+    if mine.filter(status=DEAD).update(status=QUEUED, attempts=0, next_at=now, error=""):
+        return True
+    return bool(mine.filter(status=QUEUED, attempts__gt=0, next_at__gt=now).update(next_at=now))
 
 
 def _claim(key: uuid.UUID) -> Delivery | None:

@@ -45,14 +45,14 @@ def deliveries(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def again(request: HttpRequest, delivery_id: uuid.UUID) -> HttpResponse:
-    """Send again what was given up."""
+    """Send again what was given up, or failed and waits for its next try."""
     delivery = Delivery.objects.visible_to(person(request)).filter(pk=delivery_id).first()
     if delivery is None:
         raise Http404("There is no such message.")
     if sending.again(delivery):
         messages.success(request, "It is sent again within seconds.")
     else:
-        messages.info(request, "It was not given up, so nothing was changed.")
+        messages.info(request, "Nothing holds it back, so nothing was changed.")
     return redirect("hitl:deliveries")
 
 

@@ -235,9 +235,14 @@ def test_a_cursor_that_is_none_is_refused(ana_api, path, cursor):
         problem(response, 404, "not_found")
 
 
-@pytest.mark.parametrize("limit", ["0", "-1", "x", "999999999999999999999", "\x00"])
-def test_a_limit_that_is_none_gets_the_usual_page(ana_api, limit):
-    assert ana_api.get(ORDERS, {"limit": limit}).status_code == 200
+@pytest.mark.parametrize("limit", ["0", "-1", "x", "", "\x00"])
+def test_a_limit_that_is_none_is_refused(ana_api, limit):
+    """Before, it got the usual page, as if it had not been sent."""
+    problem(ana_api.get(ORDERS, {"limit": limit}), 400, "invalid")
+
+
+def test_a_limit_beyond_the_largest_page_gets_that(ana_api):
+    assert ana_api.get(ORDERS, {"limit": "999999999999999999999"}).status_code == 200
 
 
 def test_a_failed_order_is_retried_and_one_that_did_not_fail_is_not(ana_api, make_order):

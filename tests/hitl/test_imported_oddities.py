@@ -188,7 +188,7 @@ def test_every_door_shows_what_a_document_holds(told, zoe, api, admin_client):
         asked = [(_door(path, client, page), path) for path in _addresses(names)]
         asked += [(page, f"/threads/{thread.shown_id}/?live"), (page, f"/checkpoints/{head.shown_id}/?find=a")]
         asked += [(page, f"/checkpoints/compare?a={head.shown_id}&b={head.shown_id}"), (admin_client, "/operations/")]
-        asked += [(client, f"/api/v1/checkpoints/{head.shown_id}/diff?to={head.shown_id}")]
+        asked += [(client, f"/api/v1/checkpoints/{head.shown_id}/diff?against={head.shown_id}")]
         asked += [(admin_client, path) for path in _desk()]
         answers = {path: door.get(path) for door, path in asked}
         broken = {path: one for path, one in answers.items() if one.status_code >= 500}

@@ -57,7 +57,7 @@ def test_what_was_given_up_is_sent_again(dead, page, mailoutbox):
     relay()
     assert [one.to for one in mailoutbox] == [["ben@example.org"]]
     before = rows()["hitl.Delivery"]
-    assert "was not given up" in page.post(f"/deliveries/{dead.shown_id}/again", follow=True).content.decode()
+    assert "Nothing holds it back" in page.post(f"/deliveries/{dead.shown_id}/again", follow=True).content.decode()
     assert rows()["hitl.Delivery"] == before
 
 
@@ -155,7 +155,6 @@ def test_rest_lists_messages_and_sends_again(api, ana, dead, paused):
     client = api(ana)
     found = client.get(f"/api/v1/deliveries?status=dead&pause={pause_of(paused).shown_id}").json()["results"]
     assert [(one["id"], one["to"], one["pause_id"]) for one in found] == [(dead.shown_id, "Ben", pause_of(paused).shown_id)]
-    assert client.get("/api/v1/deliveries?pause=nonsense").status_code == 404
     assert client.post(f"/api/v1/deliveries/{dead.shown_id}/again").json()["status"] == "queued"
     assert client.get(f"/api/v1/deliveries/{dead.shown_id}").json()["attempts"] == 0
 

@@ -189,7 +189,7 @@ def test_only_ledgers_that_one_may_see_are_exported(decision, api, zoe, ana):
     assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
     assert api(ana).get(f"/api/v1/ledger?ledger={decision.ledger_id}").status_code == 200
     wrong = api(ana).get("/api/v1/ledger?format=xml")
-    assert (wrong.status_code, wrong.json()["code"]) == (400, "format_unknown")
+    assert (wrong.status_code, wrong.json()["code"]) == (400, "invalid")
 
 
 def test_the_command_writes_the_same(decision, tmp_path):

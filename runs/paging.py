@@ -1,0 +1,67 @@
+"""Pages of the REST API's long lists: newest first, by a cursor."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from rest_framework.exceptions import NotFound
+from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+LIMIT = "Rows of a page; of a larger number {most} are given."
+
+
+class NewestVersionFirst(CursorPagination):
+    """Of rows with numbers as keys."""
+
+    ordering = "-id"
+    page_size = 50
+    page_size_query_param = "limit"
+    max_page_size = 200
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        address = {"type": ["string", "null"], "format": "uri"}
+        return {
+            "type": "object",
+            "required": ["next", "previous", "results"],
+            "properties": {
+                "next": {**address, "description": "The address of the next page; null on the last one."},
+                "previous": {**address, "description": "The address of the page before; null on the first one."},
+                "results": schema,
+            },
+        }
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        limit = {"type": "integer", "minimum": 1, "default": self.page_size}
+        return [
+            {"name": "cursor", "in": "query", "schema": {"type": "string"}, "description": "Of the `next` or `previous` of another page."},
+            {"name": "limit", "in": "query", "schema": limit, "description": LIMIT.format(most=self.max_page_size)},
+        ]
+
+
+class NewestFirst(NewestVersionFirst):
+    """Keys are time-ordered, so a page is a range of the primary key."""
+
+    def decode_cursor(self, request: Request) -> Any:
+        cursor = super().decode_cursor(request)
+        try:
+            if cursor is not None and cursor.position is not None:
+                UUID(str(cursor.position))
+        except ValueError as error:
+            raise NotFound(self.invalid_cursor_message) from error
+        return cursor
+
+
+class Paged(APIView):
+    """A view whose GET gives a list by pages. The document of the API reads `pagination_class` too."""
+
+    pagination_class: type[NewestVersionFirst] = NewestFirst
+
+    def page(self, request: Request, rows: Any, out: Any, **context: Any) -> Response:
+        """One page of these rows, each as this serializer shows it."""
+        pages = self.pagination_class()
+        found: Any = pages.paginate_queryset(rows, request, view=self)
+        return pages.get_paginated_response(out(found, many=True, context=context).data)
