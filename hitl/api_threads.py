@@ -215,6 +215,11 @@ class SaidOut(serializers.Serializer[Said]):
         return dict(said.offer) if said.offer is not None else None
 
 
+@extend_schema_field({"oneOf": [{"type": "object", "additionalProperties": {}}, {"type": "string"}, {"type": "null"}]})
+class MessageField(serializers.JSONField):
+    """What `message` takes."""
+
+
 class RunIn(serializers.Serializer[Any]):
     template = serializers.SlugField(default="", allow_blank=True, help_text="Needed for a thread's first run; else the one of its last.")
     workflow_uri = serializers.RegexField(
@@ -224,7 +229,7 @@ class RunIn(serializers.Serializer[Any]):
         allow_blank=True,
         help_text="The template as a path, `workflows/chat-agent.yaml`: its last part, without the ending, is the slug.",
     )
-    input = serializers.JSONField(
+    input = MessageField(
         default=None, allow_null=True, help_text='The new part of the state, an object; a text is the same as {"input": text}. May be null.'
     )
     state = serializers.DictField(default=None, allow_null=True, help_text="The whole state: nothing is loaded or merged.")
@@ -257,7 +262,7 @@ class RunIn(serializers.Serializer[Any]):
 
 
 class InputIn(serializers.Serializer[Any]):
-    input = serializers.JSONField(default=None, allow_null=True, help_text="As for a new run.")
+    input = MessageField(default=None, allow_null=True, help_text="As for a new run.")
     content = serializers.CharField(default=None, allow_null=True, max_length=services.MAX_FEEDBACK, help_text="The answer as text.")
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:

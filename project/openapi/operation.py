@@ -97,6 +97,10 @@ class Operation(AutoSchema):
             operation["responses"][str(status)] = self._shared(status, problem)
         return operation
 
+    def map_parsers(self) -> list[Any]:
+        """What a request should say that its body is. A parser of anything is for programs that do not say it."""
+        return [kind for kind in super().map_parsers() if kind != "*/*"]  # type: ignore[no-untyped-call]
+
     def _scopes(self) -> str:
         """What tokens may do it, in words; "" where no token does."""
         if BearerAuthentication not in self.view.authentication_classes:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
+from django.utils import timezone
 
 from hitl import outbound
 from hitl.outbound import endpoints
@@ -173,3 +176,15 @@ def test_the_admin_shows_no_address_and_sends_again_after_asking(root, ana, dead
     assert Delivery.objects.get(pk=dead.pk).status == "queued"
     client.post("/admin/hitl/endpoint/", {"action": "switch_off", "_selected_action": [endpoint.pk], "confirmed": "yes"})
     assert not Endpoint.objects.get(pk=endpoint.pk).enabled
+
+
+def test_a_message_that_failed_is_sent_at_once_and_one_that_nothing_holds_back_is_refused(api, ana, dead):
+    """Issue 15, 18: a message that waited for its next try was answered 200, and nothing was changed."""
+    soon = timezone.now() + dt.timedelta(hours=1)
+    Delivery.objects.filter(pk=dead.pk).update(status="queued", attempts=3, next_at=soon)
+    again = api(ana).post(f"/api/v1/deliveries/{dead.shown_id}/again")
+    assert (again.status_code, again.json()["attempts"]) == (200, 3)
+    dead.refresh_from_db()
+    assert dead.next_at < soon
+    refused = api(ana).post(f"/api/v1/deliveries/{dead.shown_id}/again")
+    assert (refused.status_code, refused.json()["code"]) == (409, "delivery_not_held_back")

@@ -1,0 +1,40 @@
+"""The query of a REST request: what nobody knows is refused with what is known."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.django_db
+
+NOWHERE = "0" * 26
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "known"),
+    [
+        ("deliveries?status=bogus", "status", "One of cancelled, dead, queued, sending, sent."),
+        ("runs?status=bogus", "status", "pending_input"),
+        ("pauses?open=perhaps", "open", "true or false."),
+        ("pauses?kind=bogus", "kind", "approval"),
+        ("pauses?opne=1", "opne", "Known are: cursor, limit, "),
+        ("pauses?open=1&open=0", "open", "Once only."),
+        ("runs?thread=bogus", "thread", "thr_"),
+        ("tools?x=1", "x", "Known are: none."),
+    ],
+)
+def test_a_filter_that_nobody_knows_is_refused_with_the_known_ones(api, ana, address, name, known):
+    """Before, it was passed over, or answered by an empty list with 200."""
+    refused = api(ana).get(f"/api/v1/{address}")
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid")
+    assert known in refused.json()["errors"][name][0]
+
+
+@pytest.mark.parametrize("address", [f"runs?thread=thr_{NOWHERE}", f"deliveries?pause=pse_{NOWHERE}"])
+def test_a_filter_by_something_that_is_not_there_is_refused(api, ana, address):
+    """Before, it was answered by an empty list."""
+    assert api(ana).get(f"/api/v1/{address}").status_code == 404
+
+
+def test_a_sender_of_signed_events_may_put_what_it_likes_behind_the_address(client):
+    """The signature decides, as ever."""
+    assert client.post("/api/v1/inbound/partner?tenant=7", {}, content_type="application/json").status_code == 401
