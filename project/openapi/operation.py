@@ -99,7 +99,7 @@ class Operation(AutoSchema):
 
     def map_parsers(self) -> list[Any]:
         """What a request should say that its body is. A parser of anything is for programs that do not say it."""
-        return [kind for kind in super().map_parsers() if kind != "*/*"]  # type: ignore[no-untyped-call]
+        return [kind for kind in super().map_parsers() if kind != "*/*"]
 
     def _scopes(self) -> str:
         """What tokens may do it, in words; "" where no token does."""
