@@ -79,6 +79,6 @@ def _stream(route: str) -> dict[str, Any]:
 
 def with_tags(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """Names the tags that operations have."""
-    used = {tag for path in result["paths"].values() for operation in path.values() for tag in operation["tags"]}
+    used = {tag for path in result["paths"].values() for operation in path.values() for tag in operation.get("tags", [])}
     result["tags"] = [{"name": tag, **({"description": TAGS[tag]} if tag in TAGS else {})} for tag in sorted(used)]
     return result
