@@ -9,10 +9,11 @@ from django.urls.converters import get_converters
 
 from hitl import routing
 from hitl.following import LEVELS
-from project.openapi.operation import name_of
+from project.openapi.operation import name_of, tag_of
 from runs.scopes import Scope
 
 TAGS = {
+    "agent-work-orders": "Work orders under the addresses of S4.",
     "artifacts": "Texts that steps kept.",
     "checkpoints": "States after steps: read them, compare them, go on from one.",
     "decisions": "Answers with their receipts.",
@@ -41,7 +42,7 @@ def with_streams(result: dict[str, Any], generator: Any, request: Any, public: b
 
 
 def _stream(route: str) -> dict[str, Any]:
-    tag = route.split("/")[2]
+    tag = tag_of(route)
     named = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "pattern": f"^{get_converters()[kind].regex}$"}}
         for kind, name in re.findall(r"<(\w+):(\w+)>", route)
@@ -79,6 +80,6 @@ def _stream(route: str) -> dict[str, Any]:
 
 def with_tags(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """Names the tags that operations have."""
-    used = {tag for path in result["paths"].values() for operation in path.values() for tag in operation.get("tags", [])}
-    result["tags"] = [{"name": tag, **({"description": TAGS[tag]} if tag in TAGS else {})} for tag in sorted(used)]
+    used = {tag for path in result["paths"].values() for operation in path.values() for tag in operation["tags"]}
+    result["tags"] = [{"name": tag, "description": TAGS.get(tag, f"{tag.capitalize()}.")} for tag in sorted(used)]
     return result

@@ -97,6 +97,9 @@ class Operation(AutoSchema):
             operation["responses"][str(status)] = self._shared(status, problem)
         return operation
 
+    def get_tags(self) -> list[str]:
+        return [tag_of(self.path)]
+
     def map_parsers(self) -> list[Any]:
         """What a request should say that its body is. A parser of anything is for programs that do not say it."""
         return [kind for kind in super().map_parsers() if kind != "*/*"]
@@ -199,6 +202,11 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
         "oneOf": [{name: value for name, value in kind.items() if name != "default"} for kind in kinds],
         "default": defaults[0],
     }
+
+
+def tag_of(path: str) -> str:
+    """The part of the document that an address is in: what follows /api/v1/, or /api/."""
+    return path.strip("/").removeprefix("api/").removeprefix("v1/").split("/")[0]
 
 
 def name_of(status: int) -> str:
