@@ -215,7 +215,7 @@ class SaidOut(serializers.Serializer[Said]):
         return dict(said.offer) if said.offer is not None else None
 
 
-@extend_schema_field({"oneOf": [{"type": "object", "additionalProperties": {}}, {"type": "string"}, {"type": "null"}]})
+@extend_schema_field({"oneOf": [{"type": "object", "additionalProperties": {}}, {"type": "string"}]})
 class MessageField(serializers.JSONField):
     """What `message` takes."""
 
