@@ -125,7 +125,7 @@ def test_the_api_names_for_whom_one_would_answer(ruled, ben, zoe):
     order = ruled({"reviewers": {"users": ["ben"]}})
     delegate(ben, zoe)
     assert rest(zoe).get(f"/api/v1/work-orders/{order.shown_id}/pause-state").json()["review"]["on_behalf_of"] == "ben"
-    assert "You answer for <b>" in browser(zoe).get(f"/work-orders/{order.shown_id}/").content.decode()
+    assert "You are answering for <b>" in browser(zoe).get(f"/work-orders/{order.shown_id}/").content.decode()
 
 
 def test_a_delegate_learns_what_became_of_what_was_open_in_his_time(make_order, ana, ben, zoe):
