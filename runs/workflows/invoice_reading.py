@@ -18,7 +18,8 @@ MAX_BYTES = 5_000_000
 MAX_ELEMENTS = 400_000
 MAX_TEXT = 2_000
 """Signs of a text that are kept; the longest term of an invoice that a person reads is shorter."""
-NUMBER = re.compile(r"[+-]?(\d{1,15}(\.\d{0,10})?|\.\d{1,10})")
+NUMBER = re.compile(r"[+-]?(\d{1,15}(\.\d{0,40})?|\.\d{1,40})", re.ASCII)
+"""A decimal of XML Schema. The standard limits the decimals of no quantity and no price: some programs write eleven, most of them 0."""
 
 
 class InvoiceUnreadable(Exception):

@@ -52,12 +52,60 @@ def test_a_right_invoice_has_no_findings(make):
         ({"prepaid": D("5.00")}, ("BR-CO-16", "BT-115")),
         ({"lines": ()}, ("BR-16", "BG-25")),
         ({"taxes": ()}, ("BR-CO-18", "BG-23")),
-        ({"taxes": (Tax(category="S", rate=D(19), base=D("744.00"), amount=D("141.40")),)}, ("BR-CO-17", "BT-117")),
+        ({"taxes": (Tax(category="S", rate=D(19), base=D("744.00"), amount=D("142.36")),)}, ("BR-CO-17", "BT-117")),
+        ({"taxes": (Tax(category="S", rate=D(19), base=D("744.00"), amount=D("140.36")),)}, ("BR-CO-17", "BT-117")),
+        ({"taxes": (Tax(category="S", rate=D(19), base=D("744.00"), amount=D("-141.36")),)}, ("BR-CO-17", "BT-117")),
+        ({"taxes": (Tax(category="S", rate=D(19), base=D("745.00"), amount=D("141.36")),)}, ("BR-S-08", "BT-116")),
+        ({"taxes": (Tax(category="AE", rate=D(0), base=D("744.00"), amount=D("0.01")),)}, ("BR-AE-09", "BT-117")),
+        ({"taxes": (Tax(category="K", rate=D(0), base=D("744.00"), amount=D(0)),)}, ("BR-IC-08", "BT-116")),
+        ({"taxes": (Tax(category="not one", rate=D(0), base=D("744.00"), amount=D(0)),)}, ("BR-CO-18", "BT-116")),
         ({"taxes": (Tax(category="S", rate=D(19), base=D("700.00"), amount=D("133.00")),)}, ("BR-S-08", "BT-116")),
     ],
 )
 def test_a_broken_rule_is_named(changes, rule):
     assert rule in rules(replace(samples.correct(), **changes))
+
+
+@pytest.mark.parametrize(
+    ("missing", "found"),
+    [
+        ({"base": None}, {("BR-45", "BT-116")}),
+        ({"amount": None}, {("BR-46", "BT-117")}),
+        ({"base": None, "amount": None}, {("BR-45", "BT-116"), ("BR-46", "BT-117")}),
+    ],
+)
+def test_a_vat_breakdown_that_lacks_its_base_or_its_amount_is_told_by_the_rule_of_each(missing, found):
+    """A missing VAT amount was told as a missing base (BR-45), and its category as one that the breakdown does not hold."""
+    right = samples.correct()
+    broken = replace(right, taxes=(replace(right.taxes[0], **missing),))
+    assert {one for one in rules(broken) if one[0] != "BR-CO-14"} == found
+
+
+@pytest.mark.parametrize(("off", "passes"), [("0.99", True), ("-0.99", True), ("1.00", False), ("-1.00", False)])
+def test_vat_may_be_rounded_by_less_than_one_unit_of_the_currency(off, passes):
+    """CEN's own rules let less than 1 pass (BR-CO-17, BR-S-08); two cents were too much here, so whole forints failed."""
+    right = samples.correct()
+    vat, gross = D("141.36") + D(off), D("885.36") + D(off)
+    rounded = replace(right, taxes=(replace(right.taxes[0], amount=vat),), vat=vat, gross=gross, payable=gross)
+    assert rules(rounded) == (set() if passes else {("BR-CO-17", "BT-117")})
+    of_another_base = replace(right, taxes=(replace(right.taxes[0], base=D("744.00") + D(off)),))
+    assert rules(of_another_base) == (set() if passes else {("BR-S-08", "BT-116")})
+
+
+def test_a_base_that_bears_no_vat_is_exact():
+    """BR-AE-08: only categories with a rate have the slack of rounding."""
+    lines = [replace(samples.line(1, "Part", "2", "50.00"), category="AE", rate=D(0))]
+    right = added_up(samples.draft(samples.PAPER, samples.PAPER_IBAN, "1"), lines)
+    assert check(right) == []
+    assert rules(replace(right, taxes=(replace(right.taxes[0], base=D("100.01")),))) == {("BR-AE-08", "BT-116")}
+
+
+def test_the_greatest_numbers_that_are_read_can_be_checked():
+    """Fifteen digits times fifteen digits were more than Decimal's usual precision, and the rules ended in an error."""
+    most = D("999999999999999")
+    huge = changed_line(samples.correct(), quantity=most, price=most, price_base=D("0.0000000001"))
+    assert ("R120", "BT-131") in rules(huge)
+    assert ("BR-CO-17", "BT-117") in rules(replace(huge, taxes=(Tax(category="S", rate=most, base=most, amount=D(1)),)))
 
 
 @pytest.mark.parametrize(

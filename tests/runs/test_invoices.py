@@ -117,6 +117,26 @@ def test_a_number_or_date_that_is_none_is_told_and_not_guessed():
     assert {(one.term, one.kind) for one in check(read)} == {("BT-2", "missing"), ("BT-112", "missing"), ("BT-115", "missing")}
 
 
+@pytest.mark.parametrize("number", ["30.00000000000", "30." + "0" * 40, "+30", "30.", "0030.0"])
+@pytest.mark.parametrize("writer", ["ubl", "cii"])
+def test_a_number_is_read_however_many_decimals_it_has(writer, number):
+    """EN 16931 limits the decimals of no quantity. Eleven of them were "no number", as 8 of 86 official XRechnung samples have them."""
+    invoice = added_up(samples.draft(samples.PAPER, samples.PAPER_IBAN, "1"), [samples.line(1, "Part", "30", "0.50")])
+    written = WRITERS[writer](invoice)
+    assert written.count(b">30<") == 1
+    read = read_invoice(written.replace(b">30<", f">{number}<".encode()))
+    assert check(read) == []
+    assert read.lines[0].quantity == 30
+    assert load(Invoice, dump(read)) == read
+
+
+@pytest.mark.parametrize("number", ["3e1", "1,5", "NaN", "INF", "٣٠", ".", "1" * 16, "0." + "1" * 41, "--1"])
+def test_a_number_that_xml_schema_does_not_know_is_told(number):
+    """A decimal has the digits 0 to 9 and one dot; those of other scripts were taken too."""
+    written = to_ubl(samples.correct()).replace(b">885.36<", f">{number}<".encode())
+    assert Unread(term="BT-112", text=number) in read_invoice(written).unread
+
+
 LAUGHS = b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]><l>&b;</l>'
 OUTSIDE = b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a SYSTEM "file:///etc/passwd">]><l>&a;</l>'
 PARAMETER = b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY % p SYSTEM "http://192.0.2.1/p.dtd">%p;]><l/>'
