@@ -237,6 +237,12 @@ class Success(serializers.Serializer[Any]):
     success = serializers.BooleanField()
 
 
+class Resumed(Success):
+    """S4-32's answer, and what was recorded."""
+
+    decision = DecisionOut()
+
+
 class WorkOrderDetail(APIView):
     may_read = scopes.ASKS
 
@@ -278,7 +284,7 @@ class Resume(APIView):
     @extend_schema(
         operation_id="resume_work_order",
         request=DecisionIn,
-        responses={200: Success, 202: VotedOut},
+        responses={200: Resumed, 202: VotedOut},
         summary="Approve, revise or cancel",
         description="202: a vote, others must approve too. 403 `not_a_reviewer`, `self_approval`; 409 `pause_closed` names who answered "
         "first, `claimed` who is on it, `not_paused`: nothing is asked; 422 says what is missing.",
@@ -299,7 +305,7 @@ class Resume(APIView):
             pause_id=values["pause_id"],
             edited_content=values["edited_content"],
         )
-        return voted(given) if isinstance(given, Vote) else Response({"success": True})
+        return voted(given) if isinstance(given, Vote) else Response({"success": True, "decision": DecisionOut(given).data})
 
 
 class CancelIn(serializers.Serializer[Any]):

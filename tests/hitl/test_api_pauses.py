@@ -121,9 +121,11 @@ def test_the_etag_tells_a_stranger_nothing(url, ana_api, zoe, api):
 
 @pytest.mark.parametrize("decision", ["approve", "cancel"])
 def test_an_answer_gets_success(ana_api, url, decision):
-    """S4-32."""
+    """S4-32, and what was recorded: whoever answered had to ask again for the decision's id."""
     response = resume(ana_api, url, decision=decision)
-    assert (response.status_code, response.json()) == (200, {"success": True})
+    assert (response.status_code, response.json()["success"]) == (200, True)
+    told = response.json()["decision"]
+    assert (told["id"], told["action"], told["decided_by"]) == (Decision.objects.get().shown_id, decision, "ana")
 
 
 @pytest.mark.parametrize("second", ["approve", "revise", "cancel"])

@@ -117,7 +117,7 @@ def test_an_answer_changes_the_pause_state_and_the_detail_at_once(paused, ana, a
     client = api(ana)
     address = f"/api/v1/work-orders/{paused.shown_id}"
     etag = client.get(f"{address}/pause-state")["ETag"]
-    assert client.post(f"{address}/resume", {"decision": "approve"}, format="json").json() == {"success": True}
+    assert client.post(f"{address}/resume", {"decision": "approve"}, format="json").json()["success"] is True
     state = client.get(f"{address}/pause-state", HTTP_IF_NONE_MATCH=etag)
     assert (state.status_code, state.json()) == (200, None)
     assert client.get(address).json()["current_phase"] == "executing"

@@ -64,7 +64,7 @@ def test_an_orchestrator_stops_answers_and_resumes_runs_with_a_token(make_order,
     assert (order.status, pause["run_id"], pause["id"]) == ("paused", run, pause_of(order).shown_id)
     paused = tool.get("/api/v1/runs?status=paused").json()["results"]
     assert [one["id"] for one in paused] == [run]
-    assert tool.post(f"{address}/resume", {"decision": "approve"}, format="json").json() == {"success": True}
+    assert tool.post(f"{address}/resume", {"decision": "approve"}, format="json").json()["success"] is True
     assert (drive(order).status, tool.get(address).json()["run_id"]) == ("completed", run)
 
 
@@ -98,7 +98,7 @@ def test_an_orchestrator_needs_nothing_but_the_definitions_of_its_tools(ana, api
     [waiting] = agent.call("list_runs", status="pending_input", mine=True)["results"]
     asked = agent.call("get_pause_state", order_id=order)
     assert asked["run_id"] == waiting["id"] and waiting["work_order_id"] == order
-    assert agent.call("resume_work_order", order_id=order, decision="revise", feedback="shorter") == {"success": True}
+    assert agent.call("resume_work_order", order_id=order, decision="revise", feedback="shorter")["success"] is True
     assert agent.call("suspend_work_order", order_id=order)["success"]
     assert agent.call("cancel_work_order", order_id=order) == {"success": True}
     assert agent.call("get_work_order", order_id=order)["failure_code"] == "cancelled_by_user"

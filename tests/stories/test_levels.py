@@ -242,7 +242,7 @@ def test_level_4_resume_with_approval(on, held):
     terminal.create()
     pause = terminal.paused("awaiting_plan_approval")
     hold = held("execute")
-    assert terminal.send(APPROVE) == {"success": True}
+    assert terminal.send(APPROVE)["success"] is True
     terminal.sees("resume|execute", "Workflow resumed with decision: approve", "Executing step: execute")
     terminal.becomes(status="running", current_phase="executing")
     resolved = terminal.stack.call("GET", f"/api/v1/pauses/{pause['id']}", token=TOKEN)[1]
@@ -258,7 +258,7 @@ def test_level_5_resume_with_revision_feedback(on):
     terminal.send(PUT_STANDARD)
     terminal.create()
     first = terminal.paused("awaiting_plan_approval")
-    assert terminal.send(REVISE) == {"success": True}
+    assert terminal.send(REVISE)["success"] is True
     terminal.sees(
         "revise|feedback|revision|Executing",
         "Workflow resumed with decision: revise",
@@ -352,7 +352,7 @@ def test_level_9_multiple_checkpoints(on):
     terminal.create()
     for phase in ("awaiting_plan_approval", "awaiting_implementation_review", "awaiting_review_decision"):
         terminal.paused(phase)
-        assert terminal.send(APPROVE_SHORT) == {"success": True}
+        assert terminal.send(APPROVE_SHORT)["success"] is True
     done = terminal.becomes(status="completed")
     assert done["git_commit_count"] > 0
     assert done["github_pull_request_url"] is None
