@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from hitl import resuming, services, waitgate, waits
+from hitl import resuming, services, tracing, waitgate, waits
 from hitl.inbound import BySource
 from hitl.models import Via
 from hitl.resume_events import ResumeEvent
@@ -271,9 +271,10 @@ class TraceResume(APIView):
         trace, prompt = data.validated_data["traceId"], data.validated_data["promptId"]
         found = resuming.respond(trace, prompt, data.validated_data["response"], by=user_of(request), via=Via.REST)
         said = {"success": True, "traceId": trace, "promptId": prompt}
+        headers = {tracing.HEADER: found.run.shown_id}
         if found.decision is None:  # a prompt that is named by its id is never early: it was a vote
-            return Response({**said, "decision": ""}, status=202)
-        return Response({**said, "decision": found.decision.action})
+            return Response({**said, "decision": ""}, status=202, headers=headers)
+        return Response({**said, "decision": found.decision.action}, headers=headers)
 
 
 class Inbound(APIView):

@@ -27,7 +27,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from checkpoints import clock, codec, trouble
-from hitl import keys, replaying
+from hitl import keys, replaying, tracing
 from hitl.authentication import BearerAuthentication
 from hitl.models import IdempotencyKey
 from hitl.problems import response as problem
@@ -172,7 +172,10 @@ def _again(request: HttpRequest, row: IdempotencyKey, digest: str) -> HttpRespon
     if row.request_digest != digest:
         words = "This key was sent with another request before. Nothing was done; use a new key for a new request."
         return problem(422, "idempotency_key_reused", words)
-    return replaying.again(request, row)
+    response = replaying.again(request, row)
+    if (trace := tracing.name(request, response, by=row.user)) is not None:
+        response[tracing.HEADER] = trace
+    return response
 
 
 def _in_progress() -> HttpResponse:

@@ -18,9 +18,8 @@ from urllib.parse import parse_qs
 
 from django.contrib.auth.models import User
 
-from checkpoints import ids, trouble
-from checkpoints.models import Thread
-from hitl import clients, connections, following, throttles
+from checkpoints import trouble
+from hitl import clients, connections, following, throttles, tracing
 from hitl.authentication import caller_of, unknown
 from hitl.backpressure import Gone
 from hitl.following import Filter, FilterInvalid, Page, Subject
@@ -67,7 +66,7 @@ def stream(find: Find) -> Any:
 
     async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         try:
-            person, subject, seq, done = await in_database_thread(_open)(scope, find)
+            person, subject, trace, seq, done = await in_database_thread(_open)(scope, find)
         except Refused as refusal:
             await _problem(send, refusal)
             return
@@ -77,22 +76,22 @@ def stream(find: Find) -> Any:
             await _problem(send, Refused(said.status, said.code, said.words))
             return
         if done:
-            await send({"type": "http.response.start", "status": 204, "headers": _trace(subject)})
+            await send({"type": "http.response.start", "status": 204, "headers": _named(trace)})
             await send({"type": "http.response.body", "body": b""})
             return
         if not connections.take(person):
             await _problem(send, Refused(429, "too_many_streams", connections.words()))
             return
         try:
-            await _stream(scope, subject, seq, receive, send)
+            await _stream(scope, subject, trace, seq, receive, send)
         finally:
             connections.give_back(person)
 
     return application
 
 
-def _open(scope: dict[str, Any], find: Find) -> tuple[int, Subject, int, bool]:
-    """Who asks, what is to be told from which number on, and whether all of it was told before. Raises Refused. In a database thread."""
+def _open(scope: dict[str, Any], find: Find) -> tuple[int, Subject, str, int, bool]:
+    """Who asks, what is to be told, its trace, from which number on, whether all was told. Raises Refused. In a database thread."""
     if scope["method"] != "GET":
         raise Refused(405, "method_not_allowed", "This is a stream: use GET.")
     caller = caller_of(scope)
@@ -117,22 +116,27 @@ def _open(scope: dict[str, Any], find: Find) -> tuple[int, Subject, int, bool]:
         subject = replace(found, only=Filter.of(query))
     except FilterInvalid as error:
         raise Refused(400, "filter_invalid", f"{error}.") from error
-    return caller.user.pk, subject, seq, seq > 0 and subject.ends and subject.has_ended(seq)
+    return (
+        caller.user.pk,
+        subject,
+        tracing.of(subject.thread_id, subject.run_id, subject.order_id),
+        seq,
+        seq > 0 and subject.ends and subject.has_ended(seq),
+    )
 
 
-def _trace(subject: Subject) -> list[tuple[bytes, bytes]]:
-    name = ids.show(Thread.PREFIX, subject.thread_id).encode()
-    return [(b"x-trace-id", name), (b"x-agentkit-trace-id", name)]
+def _named(trace: str) -> list[tuple[bytes, bytes]]:
+    return [(b"x-trace-id", trace.encode()), (b"x-agentkit-trace-id", trace.encode())]
 
 
-async def _stream(scope: dict[str, Any], subject: Subject, seq: int, receive: Receive, send: Send) -> None:
+async def _stream(scope: dict[str, Any], subject: Subject, trace: str, seq: int, receive: Receive, send: Send) -> None:
     headers = [
         (b"content-type", b"text/event-stream; charset=utf-8"),
         (b"cache-control", b"no-cache"),
         (b"x-accel-buffering", b"no"),
         (b"x-content-type-options", b"nosniff"),
         (b"cross-origin-resource-policy", b"same-origin"),
-        *_trace(subject),
+        *_named(trace),
     ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await _write(send, f"retry: {RETRY_MS}\n\n".encode())

@@ -18,6 +18,7 @@ from checkpoints import checks  # noqa: E402  # their models need the line above
 from hitl import routing  # noqa: E402
 from hitl.backpressure import patient  # noqa: E402
 from hitl.incoming import bounded  # noqa: E402
+from hitl.tracing import traced  # noqa: E402
 from project.doors import guarded  # noqa: E402
 from project.errors import exception_handler  # noqa: E402
 
@@ -27,4 +28,4 @@ checks.at_start(reach=False)
 streams = [path(route, guarded(patient(stream))) for route, stream in routing.streams()]
 http: Any = [*streams, re_path("", bounded(django_application))]
 sockets = guarded(patient(URLRouter(routing.websockets(exception_handler))))
-application = ProtocolTypeRouter({"http": URLRouter(http), "websocket": sockets})
+application = ProtocolTypeRouter({"http": traced(URLRouter(http)), "websocket": sockets})

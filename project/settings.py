@@ -214,6 +214,7 @@ INSTALLED_APPS = [
     "hitl",
 ]
 MIDDLEWARE = [
+    "hitl.tracing.middleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -421,7 +422,8 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Waystation",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
-    "DESCRIPTION": "Long-running work that stops for a person and starts again. Errors are RFC 9457 problem details with a stable `code`.",
+    "DESCRIPTION": "Long-running work that stops for a person and starts again. Errors are RFC 9457 problem details with a stable `code`. "
+    "Each response has `X-Trace-Id`: the run's id where the request is about a run.",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/(v1|agent-work-orders)",
     "PARSER_WHITELIST": ["hitl.incoming.JsonParser", "hitl.api_portable.DocumentParser"],

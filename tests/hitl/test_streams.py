@@ -113,7 +113,7 @@ async def refusal(path, headers, method="GET"):
 
 
 async def test_who_is_not_known_gets_a_401(paused):
-    """C20."""
+    """C20. S2-22: refusals have a trace too."""
     for headers in ([], [(b"authorization", b"Bearer nonsense")]):
         status, code, answer = await refusal(path_of(paused), headers)
         assert (status, code, answer["www-authenticate"]) == (401, "not_authenticated", "Bearer")
@@ -242,13 +242,14 @@ async def test_a_reader_that_leaves_leaves_nothing_behind(paused, as_ana):
 
 @pytest.mark.parametrize("of", ["runs", "threads", "work-orders"])
 async def test_a_run_a_thread_and_an_order_are_told_alike(paused, as_ana, of):
-    """S0-8, S2-11, S2-12: `id`, `event`, `data`; the trace's name in the headers."""
+    """S0-8, S2-11, S2-12, S2-22: `id`, `event`, `data`; the trace's name in the headers. It was the thread's even of a run."""
     name = {"runs": paused.latest_run.shown_id, "threads": paused.thread.shown_id}.get(of)
     path = f"/api/v1/{of}/{name}/stream" if name else path_of(paused)
     async with stream(path, as_ana) as opened:
         frames = await opened.frames(paused.thread.last_seq)
     assert [seq for seq, _, _ in frames] == list(range(1, paused.thread.last_seq + 1))
-    assert opened.headers["x-agentkit-trace-id"] == paused.thread.shown_id
+    trace = (paused.thread if of == "threads" else paused.latest_run).shown_id
+    assert opened.headers["x-agentkit-trace-id"] == opened.headers["x-trace-id"] == trace
 
 
 async def test_a_runs_stream_ends_behind_its_last_event_and_a_threads_goes_on(ended, as_ana):
