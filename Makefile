@@ -18,6 +18,7 @@ check: .venv/dev .venv/node
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(MODULES) tests
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.node.javascript .venv/node
 	@mkdir -p tests/.artifacts
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py makemigrations --check --dry-run
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py spectacular --validate --fail-on-warn --file tests/.artifacts/openapi.yaml

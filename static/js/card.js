@@ -3,7 +3,9 @@
 import { announce, keysAreOn } from "./page.js";
 import * as words from "./words.js";
 
-let showAnswer = () => false, lastSent = 0, swapped = null;
+/** @type {(html: string, submitter: HTMLElement) => boolean} */
+let showAnswer = () => false;
+let lastSent = 0, swapped = null;
 /** When an answer was last sent from this page. */
 export const sentAt = () => lastSent;
 /** One is being sent from another form of this page. */
@@ -47,7 +49,8 @@ export function mount(root) {
 }
 
 /** What is scrolled to comes to lie above the bar, which stays at the bottom of the window. */
-const makeRoom = new ResizeObserver(([{ target }]) => {
+const makeRoom = new ResizeObserver(([entry]) => {
+  const target = /** @type {HTMLElement} */ (entry.target);
   if (target.isConnected) document.documentElement.style.setProperty("--bar", `${target.offsetHeight}px`);
 });
 
@@ -58,7 +61,8 @@ function showEdit() {
   const edited = words.isEdited(field);
   button.hidden = !edited;
   for (const one of document.querySelectorAll("[data-goes-on] [data-label]")) {
-    const plain = one.dataset.plain ??= one.textContent.replace(/ with edits$/, "");
+    one.dataset.plain ??= one.textContent.replace(/ with edits$/, "");
+    const { plain } = one.dataset;
     one.textContent = edited ? `${plain} with edits` : plain;
   }
 }
@@ -125,7 +129,7 @@ async function send(event) {
   const article = form.closest("[data-pause]") ?? document.body, { pause } = article.dataset;
   if (article.matches("[aria-busy=true]")) return;
   const submitter = event.submitter ?? form.querySelector("button");
-  const body = new URLSearchParams(new FormData(form, submitter)); // before anything is disabled
+  const body = new URLSearchParams(/** @type {any} */ (new FormData(form, submitter))); // no files; before anything is disabled
   const unsaid = unsaidBy(form, article);
   const free = busy(submitter, article);
   let answered = false, sent = false, decided = false;
@@ -153,7 +157,7 @@ async function send(event) {
   if (!answered) tellLost(article, sent);
 }
 
-const closeDialogs = () => document.querySelectorAll("dialog[open]").forEach((one) => one.close());
+const closeDialogs = () => { for (const one of document.querySelectorAll("dialog[open]")) one.close(); };
 
 /** What an answer does not send: its second look names it; a dialog of the card sends its own fields alone. */
 function unsaidBy(form, article) {

@@ -13,6 +13,7 @@ const LONGEST = 10_000;
 const STATUSES = { done: "Done", failed: "Failed", rejected: "Rejected", running: "Running" };
 const NEAR = 120;
 
+/** @type {(html: string) => boolean} */
 let showPage = () => false;
 /** @type {import("./run-stream.js").LiveEvent[]} Events that came after what the page shows. */
 let later = [];
@@ -62,7 +63,7 @@ const isNearEnd = () => !box.hidden && Math.abs(box.getBoundingClientRect().bott
 
 function cardOf({ id }) {
   const cards = box.querySelector("[data-cards]");
-  const known = [...cards.children].find((one) => one.dataset.call === String(id));
+  const known = [...cards.querySelectorAll(":scope > [data-call]")].find((one) => one.dataset.call === String(id));
   if (known) return known;
   const made = document.querySelector("[data-card-template]").firstElementChild.cloneNode(true);
   made.dataset.call = String(id);
@@ -158,7 +159,7 @@ async function send(event) {
   event.preventDefault();
   const form = event.currentTarget;
   if (form.getAttribute("aria-busy") === "true") return;
-  const body = new URLSearchParams(new FormData(form, event.submitter));
+  const body = new URLSearchParams(/** @type {any} */ (new FormData(form, event.submitter)));
   const typed = form.querySelector("textarea")?.value;
   form.setAttribute("aria-busy", "true");
   if (form.matches("[data-say]")) noteSent();

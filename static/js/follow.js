@@ -24,7 +24,7 @@ function show(fresh) {
     if (isSame(old, next)) continue;
     const isCard = old.dataset.live === "card";
     const hadFocus = isCard && old.contains(document.activeElement);
-    const typing = old.contains(document.activeElement) ? sameField(next, document.activeElement) : null;
+    const typing = old.contains(document.activeElement) ? sameField(next, /** @type {any} */ (document.activeElement)) : null;
     if (isCard) letGo(old, next);
     else keepText(old, next);
     const scroller = old.closest("[data-scroller]");

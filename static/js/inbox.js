@@ -16,7 +16,8 @@ const closedAt = new Map(); // question → when the socket said that it waits n
 async function look() {
   if (fetching) { again = true; return true; }
   fetching = true;
-  const began = lookedAt = Date.now();
+  const began = Date.now();
+  lookedAt = began;
   try {
     const response = await fetch(`/?${place()}live`, { credentials: "same-origin" });
     if (!response.ok || response.redirected) return false;

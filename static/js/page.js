@@ -24,7 +24,7 @@ export function tell(kind, words) {
 /** The lines with which the server answered a form, instead of those of the form before; gives the first. */
 export function tellNotices(html) {
   const lines = new DOMParser().parseFromString(html, "text/html").querySelectorAll("main > .notice[role=status]");
-  document.querySelectorAll("main > .notice").forEach((old) => old.remove());
+  for (const old of document.querySelectorAll("main > .notice")) old.remove();
   return [...lines].reverse().map((line) => tell("info", line.textContent.trim())).at(-1);
 }
 

@@ -6,7 +6,7 @@
  *     const stream = openStream({ run: "run_…", on: { approval_requested: (event) => show(event.data) }, onState: tell });
  *     await stream.decide("pse_…", { decision: "approve", revision: 1 });
  *
- * @typedef {{event: string, data: Record<string, any>, seq: number, run_id: string | null, thread_id: string, at: string}} LiveEvent
+ * @typedef {{event: string, data: Record<string, any>, seq: number, run_id: string | null, thread_id: string, at: string, type?: "presence"}} LiveEvent
  * @typedef {"connecting" | "live" | "unavailable" | "reconnecting" | "polling" | "ended" | "closed"} State
  *   `unavailable`: the server answers, its database does not; nothing is lost, and it goes on by itself.
  *   `ended`: the run is over and all of it was told. `closed`: closed, refused or given up; see `onClosed`.

@@ -1,5 +1,6 @@
 /** Keeps "5 minutes ago" and "in 5 minutes" true, by the rules of the template filters `ago` and `ahead`. */
 
+/** @type {[string, number][]} */
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60]];
 
 export function ago(at, now = Date.now()) {

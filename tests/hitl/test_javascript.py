@@ -1,0 +1,49 @@
+"""`make check` lints and type-checks the pages' JavaScript, or says that it did not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.node import install, javascript
+
+PROGRAMS = Path(".venv/node")
+WRONG = {
+    "a name that is not there": 'export const shown = documnet.querySelector("p");',
+    "a method that no element has": 'export const gone = () => document.querySelector("p").vanish();',
+    "an assignment that is no comparison": "export const same = (one, other) => { if (one = other) return 1; };",
+    "no JavaScript": "export const = ;",
+}
+
+
+@pytest.fixture
+def programs():
+    if javascript.why_not(PROGRAMS.resolve() / "node_modules" / ".bin" / "tsc", PROGRAMS):
+        pytest.skip("JavaScript is not checked here: Node's programs are not installed (make .venv/node).")
+    return PROGRAMS
+
+
+def test_the_pages_scripts_have_no_fault_that_biome_and_typescript_find(programs):
+    """S4-54: JavaScript was neither linted nor type-checked."""
+    assert javascript.main(programs, []) == 0
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_found(programs, tmp_path, what):
+    """S4-54: the check fails where it should."""
+    (tmp_path / "wrong.js").write_text(WRONG[what] + "\n")
+    assert javascript.main(programs, [str(tmp_path / "wrong.js")]) != 0
+
+
+def test_without_nodes_programs_it_says_that_nothing_was_checked_and_why(tmp_path, monkeypatch, capfd):
+    """S4-54: a machine without a registry checks the rest; the reason is told each time, also when nothing is tried again."""
+
+    def unreachable(folder):
+        raise OSError("no registry")
+
+    monkeypatch.setattr(install, "install", unreachable)
+    assert install.main(tmp_path / "node") == 0
+    for _ in range(2):
+        assert javascript.main(tmp_path / "node", []) == 0
+        assert "JavaScript was not checked: Node's programs could not be installed: no registry" in capfd.readouterr().out
