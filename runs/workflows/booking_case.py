@@ -104,6 +104,10 @@ class Case:
         best = self.match["proposals"].get(position, [])
         return Decimal(1) if position in assigned else Decimal(best[0]["confidence"] if best else "0.00")
 
+    def is_unsure(self, position: str, assigned: Mapping[str, str]) -> bool:
+        """Whether a bookkeeper must name its account: also with a threshold of 0 a position is not booked without one."""
+        return self.sureness(position, assigned) < self.policy.threshold or not self.key_of(position, assigned)
+
     def confidence(self, ids: Sequence[str], assigned: Mapping[str, str]) -> Decimal:
         """How sure the booking of these positions is, 0.00 to 1.00: supplier, times order, times the least sure account."""
         supplier, order = SURE_OF_SUPPLIER[self.match["found_by"]], SURE_OF_ORDER[self.match["order"]]
@@ -173,7 +177,7 @@ def _of_money(case: Case) -> list[Doubt]:
     if reverse := sorted({REVERSE[line.category] for line in invoice.lines if line.category in REVERSE}):
         text = f"By {' and '.join(reverse)} the buyer owes the VAT; this booking holds none."
         found.append(_confirm("reverse_charge", text, "I book the VAT that we owe ourselves"))
-    gross = (invoice.gross or Decimal(0)) * Decimal(case.accepted.get("rate", "1"))
+    gross = ((invoice.gross or Decimal(0)) + invoice.collected) * Decimal(case.accepted.get("rate", "1"))
     if (not foreign or "rate" in case.accepted) and abs(gross) > policy.limit:
         text = f"{cents(gross)} {policy.currency} is above the limit of {policy.limit} for booking without a person."
         found.append(_confirm("above_limit", text, "Book it"))

@@ -106,7 +106,7 @@ def entries(invoice: Invoice, match: Match, batch: Batch, accounts: Mapping[str,
         account, _, cost_centre = accounts[position.id].partition("/")
         best = match["proposals"].get(position.id, [])
         ordered = best[0]["order_line"] if best else ""
-        tax = name_of((position.category, position.rate))
+        tax = "" if position.third_party else name_of((position.category, position.rate))
         book(f"line/{position.id}", position.net, account, cost_centre=cost_centre, tax=tax, order_line=ordered, text=position.text[:200])
     for name, amount in sorted(vat_of(invoice, batch).items()):
         if amount:

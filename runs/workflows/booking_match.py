@@ -17,7 +17,7 @@ OVER = Decimal("1.02")
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """What is booked by itself: a line, or an allowance or charge of the whole document."""
+    """What is booked by itself: a line, an allowance or charge of the whole document, or what is collected for a third party."""
 
     id: str
     text: str
@@ -25,6 +25,8 @@ class Position:
     category: str
     rate: Decimal
     order_line: str = ""
+    third_party: bool = False
+    """No order and no usual account says where it belongs: a bookkeeper does."""
 
 
 class Proposal(TypedDict):
@@ -45,20 +47,32 @@ class Match(TypedDict):
 
 
 def positions(invoice: Invoice) -> list[Position]:
-    """Every position under an id of its own: a line's number, or its place where that is missing or taken; A1 and so on for the extras."""
+    """Every position under an id of its own: a line's number, or `#` and its place; A1, C1, T1 and so on for the others.
+
+    An id that is taken already gets another `#` in front: the numbers of lines are the supplier's, who may call a line A1.
+    """
     found: dict[str, Position] = {}
+
+    def free(name: str) -> str:
+        while name in found:
+            name = f"#{name}"
+        return name
+
     for place, line in enumerate(invoice.lines, 1):
-        name = line.id if line.id and line.id not in found else f"#{place}"
+        name = line.id if line.id and line.id not in found else free(f"#{place}")
         text = line.name or line.description or "(no name)"
         rate, ordered = line.rate or Decimal(0), line.order_line or ""
         found[name] = Position(
             id=name, text=text, net=line.net or Decimal(0), category=line.category or "", rate=rate, order_line=ordered
         )  # fmt: skip
     for place, extra in enumerate(invoice.extras, 1):
-        name, amount = f"{'C' if extra.charge else 'A'}{place}", extra.amount or Decimal(0)
+        name, amount = free(f"{'C' if extra.charge else 'A'}{place}"), extra.amount or Decimal(0)
         text = extra.reason or ("Charge" if extra.charge else "Allowance")
         rate = extra.rate or Decimal(0)
         found[name] = Position(id=name, text=text, net=amount if extra.charge else -amount, category=extra.category or "", rate=rate)
+    for place, one in enumerate(invoice.third_parties, 1):
+        name, text = free(f"T{place}"), one.reason or one.kind or "For a third party"
+        found[name] = Position(id=name, text=text, net=one.amount or Decimal(0), category="", rate=Decimal(0), third_party=True)
     return list(found.values())
 
 
@@ -113,6 +127,8 @@ def _order_state(invoice: Invoice, ordered: Sequence[OrderLine], supplier: Suppl
 
 def _proposals(position: Position, supplier: Supplier | None, ordered: Sequence[OrderLine], books: Books) -> list[Proposal]:
     """Of the order's line, else of the order if all its lines agree, else of the supplier; only accounts that there are."""
+    if position.third_party:
+        return []
     found: list[tuple[str, str, str, str]] = []
     named = [one for one in ordered if position.order_line and one.line == position.order_line]
     if not named and len(ordered) == 1:

@@ -68,6 +68,7 @@ def facts(case: Case) -> dict[str, str | int]:
     return {
         "With VAT": f"{invoice.gross if invoice.gross is not None else '?'} {invoice.currency or ''}".strip(),
         "Without": str(invoice.net if invoice.net is not None else "?"),
+        **({"For third parties": f"{invoice.collected} {invoice.currency or ''}".strip()} if invoice.third_parties else {}),
         "Due": invoice.due or invoice.terms or "?",
         "Supplier": f"{known['number']} {known['name']}"[:80] if known else "unknown",
         **({"Order": invoice.order[:60]} if invoice.order else {}),
@@ -179,7 +180,7 @@ def part_of(case: Case, books: Books, ids: Sequence[str], assigned: Mapping[str,
     fields = max(1, MAX_OPTIONS // len(books.accounts))
     taken: list[str] = []
     for name in ids:
-        fields -= case.sureness(name, assigned) < case.policy.threshold
+        fields -= case.is_unsure(name, assigned)
         if len(taken) == MAX_ASKED or (fields < 0 and taken):
             break
         taken.append(name)
@@ -190,7 +191,7 @@ def ask_bookkeeper(case: Case, books: Books, doubts: Sequence[Doubt], asked: Dec
     """Proposals and options: the doubts, an account for each line that has no sure one, and the lines to send back."""
     ids, assigned, held = asked["ids"], asked["assigned"], asked["held"]
     shown = [one for one in case.positions if one.id in ids]
-    unsure = [one for one in shown if case.sureness(one.id, assigned) < case.policy.threshold]
+    unsure = [one for one in shown if case.is_unsure(one.id, assigned)]
     explained = [one for one in shown if "answer" in held.get(one.id, {})]
     properties: dict[str, Any] = {one.key: dict(one.schema) for one in doubts}
     required = list(properties)

@@ -52,7 +52,10 @@ def read(root: Element) -> Invoice:
         rounding=r.number(totals, "ram:RoundingAmount", "BT-114"),
         payable=r.number(totals, "ram:DuePayableAmount", "BT-115"),
         lines=tuple(_line(r, one) for one in r.all(trade, "ram:IncludedSupplyChainTradeLineItem")),
-        extras=tuple(_extra(r, one) for one in r.all(settlement, "ram:SpecifiedTradeAllowanceCharge")),
+        extras=(
+            *(_extra(r, one) for one in r.all(settlement, "ram:SpecifiedTradeAllowanceCharge")),
+            *(_logistics(r, one) for one in r.all(settlement, "ram:SpecifiedLogisticsServiceCharge")),
+        ),
         taxes=tuple(_tax(r, one) for one in r.all(settlement, "ram:ApplicableTradeTax")),
     )
     return r.finish(read)
@@ -115,6 +118,17 @@ def _extra(r: Reader, node: Element) -> Extra:
         category=r.text(node, "ram:CategoryTradeTax/ram:CategoryCode"),
         rate=r.number(node, "ram:CategoryTradeTax/ram:RateApplicablePercent", "BT-103" if charge else "BT-96"),
         reason=r.text(node, "ram:Reason"),
+    )
+
+
+def _logistics(r: Reader, node: Element) -> Extra:
+    """A charge for freight and the like (BG-X-42): the EXTENDED profile of Factur-X and ZUGFeRD counts it among the charges of BT-108."""
+    return Extra(
+        charge=True,
+        amount=r.number(node, "ram:AppliedAmount", "BT-X-272"),
+        category=r.text(node, "ram:AppliedTradeTax/ram:CategoryCode"),
+        rate=r.number(node, "ram:AppliedTradeTax/ram:RateApplicablePercent", "BT-X-274"),
+        reason=r.text(node, "ram:Description"),
     )
 
 

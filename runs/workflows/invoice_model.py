@@ -79,6 +79,15 @@ class Tax:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ThirdParty:
+    """BG-DEX-09 of the XRechnung extension: what the seller collects for others; due beside the total, without VAT of this invoice."""
+
+    kind: str | None = None  # BT-DEX-001
+    amount: Decimal | None = None  # BT-DEX-002
+    reason: str | None = None  # BT-DEX-003
+
+
+@dataclass(frozen=True, kw_only=True)
 class Unread:
     """A value that is there but is no number or date."""
 
@@ -115,6 +124,7 @@ class Invoice:
     lines: tuple[Line, ...] = ()
     extras: tuple[Extra, ...] = ()
     taxes: tuple[Tax, ...] = ()
+    third_parties: tuple[ThirdParty, ...] = ()
     syntax: str = ""
     """`UBL` or `CII`."""
     unread: tuple[Unread, ...] = ()
@@ -122,6 +132,11 @@ class Invoice:
     @property
     def is_credit_note(self) -> bool:
         return self.kind in CREDIT_NOTES
+
+    @property
+    def collected(self) -> Decimal:
+        """What is due for third parties, all together."""
+        return sum((one.amount or Decimal(0) for one in self.third_parties), Decimal(0))
 
 
 def dump(value: Any) -> Any:

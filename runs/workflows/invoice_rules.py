@@ -1,7 +1,8 @@
 """What an invoice must hold and how it must add up: the business rules of EN 16931 that a booking rests on.
 
-The rules keep the standard's own names (BR-…, BR-CO-…). Amounts are compared exactly to the cent. Two products may be rounded otherwise:
-quantity times price by two cents; base times VAT rate by less than one unit of the currency, as in CEN's own published rules.
+The rules keep the standard's own names (BR-…, BR-CO-…; BR-DEX-… of the XRechnung extension; R120 of Peppol, since EN 16931 has no rule
+about quantity times price). Amounts are compared exactly to the cent. Two products may be rounded otherwise: quantity times price by two
+cents, or to a whole unit of a currency without cents; base times VAT rate by less than one unit of the currency, as in CEN's own rules.
 Source: the Schematron rules of EN 16931 that CEN publishes, release 1.3.16.
 """
 
@@ -20,6 +21,8 @@ from runs.workflows.invoice_model import Invoice, Line
 
 CENT = Decimal("0.01")
 LINE_SLACK = Decimal("0.02")
+WHOLE = frozenset({"CLP", "HUF", "ISK", "JPY", "KRW", "PYG", "UGX", "VND"})
+"""Currencies (ISO 4217) whose amounts are written in whole units: the forint has cents in the standard, and none in use."""
 VAT_SLACK = Decimal(1)
 """In the invoice's currency. A difference of less than this passes in BT-117, and in BT-116 of the categories that bear VAT (`BEARING`)."""
 WIDE = Context(prec=120)
@@ -172,7 +175,7 @@ def _lines(invoice: Invoice) -> Iterator[Finding]:
             yield Finding(rule="BR-21", term="BT-126", kind="wrong", line=name, text=f"Two lines have the number {name}.")
         seen.add(name)
         net = line_net(line)
-        if net is not None and line.net is not None and abs(net - line.net) > LINE_SLACK:
+        if net is not None and line.net is not None and is_off(line.net, net, invoice.currency):
             text = f"Line {name}: quantity times price is {net}, not {line.net} (BT-131)."
             yield Finding(rule="R120", term="BT-131", kind="wrong", line=name, text=text, expected=str(net))
 
@@ -182,6 +185,12 @@ def line_net(line: Line) -> Decimal | None:
     if line.quantity is None or line.price is None or line.price_base == 0:
         return None
     return cents(line.quantity * line.price / (line.price_base or 1) + line.charges - line.allowances)
+
+
+def is_off(said: Decimal, net: Decimal, currency: str | None) -> bool:
+    """Whether a line's net amount (BT-131) is further from quantity times price than rounding explains."""
+    rounded = currency in WHOLE and said == said.to_integral_value()
+    return abs(net - said) > (Decimal("0.5") if rounded else LINE_SLACK)
 
 
 def _totals(invoice: Invoice) -> Iterator[Finding]:
@@ -203,7 +212,12 @@ def _totals(invoice: Invoice) -> Iterator[Finding]:
     if invoice.net is not None:
         sums.append(("BR-CO-15", "BT-112", invoice.gross, invoice.net + (invoice.vat or zero)))
     if invoice.gross is not None:
-        sums.append(("BR-CO-16", "BT-115", invoice.payable, invoice.gross - (invoice.prepaid or zero) + (invoice.rounding or zero)))
+        due = invoice.gross - (invoice.prepaid or zero) + (invoice.rounding or zero) + invoice.collected
+        sums.append(("BR-DEX-09" if invoice.third_parties else "BR-CO-16", "BT-115", invoice.payable, due))
+    for place, one in enumerate(invoice.third_parties, 1):
+        if one.amount is None:
+            text = f"Payment {place} to a third party has no amount (BT-DEX-002)."
+            yield Finding(rule="BR-DEX-11", term="BT-DEX-002", kind="wrong", text=text)
     for rule, term, said, right in sums:
         if said is not None and said != right:
             text = f"{TOTALS[term]} ({term}) is {said}, but its parts come to {right}."

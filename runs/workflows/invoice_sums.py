@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from runs.workflows.invoice_model import Extra, Invoice, Line, Tax
-from runs.workflows.invoice_rules import LINE_SLACK, bases, cents, line_net
+from runs.workflows.invoice_rules import bases, cents, is_off, line_net
 
 FIELDS = {
     "BT-1": "number", "BT-2": "issued", "BT-3": "kind", "BT-5": "currency", "BT-9": "due", "BT-84": "iban",
@@ -20,7 +20,7 @@ AMOUNTS = frozenset({"BT-106", "BT-107", "BT-108", "BT-109", "BT-110", "BT-112",
 
 
 def added_up(draft: Invoice, lines: Sequence[Line], extras: Sequence[Extra] = ()) -> Invoice:
-    """The draft with these lines and the totals and VAT that follow from them (BR-CO-10 to BR-CO-17)."""
+    """The draft with these lines and the totals and VAT that follow from them (BR-CO-10 to BR-CO-17, BR-DEX-09)."""
     zero = Decimal(0)
     found = bases(replace(draft, lines=tuple(lines), extras=tuple(extras)))
     taxes = [Tax(category=key, rate=rate, base=base, amount=cents(base * rate / 100)) for (key, rate), base in found.items()]
@@ -39,18 +39,18 @@ def added_up(draft: Invoice, lines: Sequence[Line], extras: Sequence[Extra] = ()
         net=net,
         vat=vat,
         gross=net + vat,
-        payable=net + vat - (draft.prepaid or zero) + (draft.rounding or zero),
+        payable=net + vat - (draft.prepaid or zero) + (draft.rounding or zero) + draft.collected,
     )
 
 
 def recalculated(invoice: Invoice) -> Invoice:
     """The invoice with the amounts that follow from its quantities and prices, where they can be told; else from its lines."""
-    lines = [replace(one, net=net) if _is_off(one, net := line_net(one)) else one for one in invoice.lines]
+    lines = [replace(one, net=net) if _needs(one, net := line_net(one), invoice) else one for one in invoice.lines]
     return added_up(invoice, lines, invoice.extras)
 
 
-def _is_off(line: Line, net: Decimal | None) -> bool:
-    return net is not None and (line.net is None or abs(net - line.net) > LINE_SLACK)
+def _needs(line: Line, net: Decimal | None, invoice: Invoice) -> bool:
+    return net is not None and (line.net is None or is_off(line.net, net, invoice.currency))
 
 
 def with_supplied(invoice: Invoice, told: Mapping[str, str]) -> Invoice:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from runs.workflows.invoice_model import Extra, Invoice, Line, Party, Tax
+from runs.workflows.invoice_model import Extra, Invoice, Line, Party, Tax, ThirdParty
 from runs.workflows.invoice_reading import Reader
 
 NAMESPACES = {
     "cac": "urn:oasis:names:specification:ubl:schema:xsd:CommonAggregateComponents-2",
     "cbc": "urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2",
 }
+
+XRECHNUNG_EXTENSION = "urn:xeinkauf.de:kosit:extension:xrechnung_"
+"""Part of BT-24. Under any other profile a PrepaidPayment explains the paid amount (BT-113), and nothing more is due for it."""
 
 
 def read(root: Element) -> Invoice:
@@ -21,6 +24,8 @@ def read(root: Element) -> Invoice:
     due = r.date(root, "cbc:DueDate", "BT-9") or r.date(means, "cbc:PaymentDueDate", "BT-9")
     currency = r.text(root, "cbc:DocumentCurrencyCode")
     tax_total = next((one for one in r.all(root, "cac:TaxTotal") if r.all(one, "cac:TaxSubtotal") or _in(one, r, currency)), None)
+    profile = r.text(root, "cbc:CustomizationID")
+    extended = profile is not None and XRECHNUNG_EXTENSION in profile
     read = Invoice(
         syntax="UBL",
         number=r.text(root, "cbc:ID"),
@@ -32,7 +37,7 @@ def read(root: Element) -> Invoice:
         order=r.text(root, "cac:OrderReference/cbc:ID"),
         terms=r.text(root, "cac:PaymentTerms/cbc:Note"),
         preceding=r.text(root, "cac:BillingReference/cac:InvoiceDocumentReference/cbc:ID"),
-        profile=r.text(root, "cbc:CustomizationID"),
+        profile=profile,
         delivered=r.date(root, "cac:Delivery/cbc:ActualDeliveryDate", "BT-72"),
         means=r.text(means, "cbc:PaymentMeansCode"),
         iban=r.text(means, "cac:PayeeFinancialAccount/cbc:ID"),
@@ -50,6 +55,7 @@ def read(root: Element) -> Invoice:
         lines=tuple(_line(r, one) for one in r.all(root, "cac:CreditNoteLine" if credit else "cac:InvoiceLine")),
         extras=tuple(_extra(r, one) for one in r.all(root, "cac:AllowanceCharge")),
         taxes=tuple(_tax(r, one) for one in r.all(tax_total, "cac:TaxSubtotal")),
+        third_parties=tuple(_third_party(r, one) for one in r.all(root, "cac:PrepaidPayment") if extended),
     )
     return r.finish(read)
 
@@ -119,4 +125,12 @@ def _tax(r: Reader, node: Element) -> Tax:
         category=r.text(node, "cac:TaxCategory/cbc:ID"),
         rate=r.number(node, "cac:TaxCategory/cbc:Percent", "BT-119"),
         reason=r.text(node, "cac:TaxCategory/cbc:TaxExemptionReason"),
+    )
+
+
+def _third_party(r: Reader, node: Element) -> ThirdParty:
+    return ThirdParty(
+        kind=r.text(node, "cbc:ID"),
+        amount=r.number(node, "cbc:PaidAmount", "BT-DEX-002"),
+        reason=r.text(node, "cbc:InstructionID"),
     )

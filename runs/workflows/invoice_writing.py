@@ -11,7 +11,7 @@ from decimal import Decimal
 from xml.etree.ElementTree import Element, SubElement, register_namespace, tostring
 
 from runs.workflows import invoice_cii, invoice_ubl
-from runs.workflows.invoice_model import Extra, Invoice, Line, Party, Tax
+from runs.workflows.invoice_model import Extra, Invoice, Line, Party, Tax, ThirdParty
 
 UBL = "urn:oasis:names:specification:ubl:schema:xsd:"
 for _prefix, _uri in {**invoice_ubl.NAMESPACES, **invoice_cii.NAMESPACES}.items():
@@ -62,6 +62,8 @@ def to_ubl(invoice: Invoice) -> bytes:
         put(root, "cac:PaymentMeans/cbc:PaymentDueDate", invoice.due)
     put(root, "cac:PaymentMeans/cac:PayeeFinancialAccount/cbc:ID", invoice.iban)
     put(root, "cac:PaymentTerms/cbc:Note", invoice.terms)
+    for one in invoice.third_parties:
+        _ubl_third_party(new(root, "cac:PrepaidPayment"), one, money)
     for extra in invoice.extras:
         _ubl_extra(new(root, "cac:AllowanceCharge"), extra, money)
     put(root, "cac:TaxTotal/cbc:TaxAmount", invoice.vat, currencyID=money)
@@ -103,6 +105,12 @@ def _ubl_extra(node: Element, extra: Extra, money: str | None) -> None:
     put(node, "cbc:AllowanceChargeReason", extra.reason)
     put(node, "cbc:Amount", extra.amount, currencyID=money)
     _ubl_category(new(node, "cac:TaxCategory"), extra.category, extra.rate)
+
+
+def _ubl_third_party(node: Element, paid: ThirdParty, money: str | None) -> None:
+    put(node, "cbc:ID", paid.kind)
+    put(node, "cbc:PaidAmount", paid.amount, currencyID=money)
+    put(node, "cbc:InstructionID", paid.reason)
 
 
 def _ubl_tax(root: Element, tax: Tax, money: str | None) -> None:

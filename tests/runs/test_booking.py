@@ -18,6 +18,7 @@ from runs.states import PENDING, RUNNING
 from runs.workflows import booking, booking_ledger
 from runs.workflows import invoice_samples as samples
 from runs.workflows.booking_ledger import AlreadyBooked
+from runs.workflows.invoice_model import Extra, ThirdParty
 from runs.workflows.invoice_sums import added_up
 from runs.workflows.invoice_writing import to_cii, to_pdf
 from tests.booking import House, asked, state_of
@@ -235,6 +236,50 @@ def test_an_invoice_above_the_limit_and_one_of_reverse_charge_wait_for_a_person(
     assert asked(order)[1] == ["reverse_charge", "send_back"]
     house.answer(order, {"reverse_charge": True})
     assert [row["amount"] for row in house.ledger()] == ["498.00", "246.00", "-744.00"]
+
+
+@pytest.mark.parametrize("threshold", ["0.90", "0"])
+def test_what_is_collected_for_a_third_party_is_owed_on_the_account_that_a_bookkeeper_names(house, threshold):
+    """A third party's claim is on no order and no usual account. With a threshold of 0 the question did not even ask for an account."""
+    configure(threshold=threshold)
+    profile = "urn:xeinkauf.de:kosit:extension:xrechnung_3.0"
+    parking = ThirdParty(kind="MobilePayment", amount=D("19.96"), reason="Parking, for the town")
+    lines = (replace(samples.correct().lines[0], id="T1"), samples.correct().lines[1])  # the supplier's numbers are no ids of ours
+    order = house.book(added_up(replace(samples.correct(), profile=profile, third_parties=(parking,)), lines))
+    pause = pause_of(order)
+    assert (pause.phase, pause.required_inputs["required"]) == ("needs_bookkeeper_decision", ["assign"])
+    assert list(pause.required_inputs["properties"]["assign"]["properties"]) == ["#T1"]
+    assert ["For third parties", "19.96 EUR"] in pause.facts
+    assert house.answer(order, {"assign": {"#T1": "6335/110"}}).status == "completed"
+    assert [(row["position"], row["account"], row["amount"], row["tax"], row["order_line"]) for row in house.ledger()] == [
+        ("line T1", "6815", "498.00", "S 19", "10"),
+        ("line 2", "6815", "246.00", "S 19", "20"),
+        ("line #T1", "6335", "19.96", "", ""),
+        ("vat S 19 1", "1406", "141.36", "S 19", ""),
+        ("payable 1", "1600", "-905.32", "", ""),
+    ]
+
+
+def test_what_is_collected_for_third_parties_counts_towards_the_limit(house):
+    configure(limit="900")
+    parking = ThirdParty(amount=D("19.96"))
+    profile = "urn:xeinkauf.de:kosit:extension:xrechnung_3.0"
+    order = house.book(added_up(replace(samples.correct(), profile=profile, third_parties=(parking,)), samples.correct().lines))
+    assert asked(order)[1] == ["above_limit", "assign", "send_back"]
+
+
+def test_a_line_that_the_supplier_calls_a1_is_booked_beside_an_allowance(house):
+    """The allowance took the line's place: the line was shown to nobody, and not booked."""
+    lines = (replace(samples.correct().lines[0], id="A1"), samples.correct().lines[1])
+    discount = Extra(amount=D("10.00"), category="S", rate=D(19), reason="Discount")
+    assert house.book(added_up(replace(samples.correct(), order=None), lines, [discount])).status == "completed"
+    assert {row["position"]: row["amount"] for row in house.ledger()} == {
+        "line A1": "498.00",
+        "line 2": "246.00",
+        "line #A1": "-10.00",
+        "vat S 19 1": "139.46",
+        "payable 1": "-873.46",
+    }
 
 
 def test_an_order_is_used_up_by_what_is_booked_against_it(house):

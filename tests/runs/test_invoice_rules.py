@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.workflows import invoice_samples as samples
-from runs.workflows.invoice_model import Extra, Tax
+from runs.workflows.invoice_model import Extra, Tax, ThirdParty
 from runs.workflows.invoice_rules import check, iban_problem, vat_problem
 from runs.workflows.invoice_sums import added_up, recalculated, with_supplied
 
@@ -50,6 +50,8 @@ def test_a_right_invoice_has_no_findings(make):
         ({"gross": D("885.37")}, ("BR-CO-15", "BT-112")),
         ({"payable": D("885.35")}, ("BR-CO-16", "BT-115")),
         ({"prepaid": D("5.00")}, ("BR-CO-16", "BT-115")),
+        ({"third_parties": (ThirdParty(amount=D("5.00")),)}, ("BR-DEX-09", "BT-115")),
+        ({"third_parties": (ThirdParty(kind="Tip"),)}, ("BR-DEX-11", "BT-DEX-002")),
         ({"lines": ()}, ("BR-16", "BG-25")),
         ({"taxes": ()}, ("BR-CO-18", "BG-23")),
         ({"taxes": (Tax(category="S", rate=D(19), base=D("744.00"), amount=D("142.36")),)}, ("BR-CO-17", "BT-117")),
@@ -90,6 +92,25 @@ def test_vat_may_be_rounded_by_less_than_one_unit_of_the_currency(off, passes):
     assert rules(rounded) == (set() if passes else {("BR-CO-17", "BT-117")})
     of_another_base = replace(right, taxes=(replace(right.taxes[0], base=D("744.00") + D(off)),))
     assert rules(of_another_base) == (set() if passes else {("BR-S-08", "BT-116")})
+
+
+@pytest.mark.parametrize(
+    ("currency", "net", "passes"),
+    [
+        ("HUF", "23440", True),
+        ("HUF", "23439", False),
+        ("HUF", "23439.50", False),
+        ("HUF", "23439.72", True),
+        ("EUR", "23440", False),
+        ("EUR", "23439.72", True),
+    ],
+)
+def test_a_line_in_a_currency_without_cents_may_be_rounded_to_a_whole_unit(currency, net, passes):
+    """Every line of a right invoice in forints was told as wrong."""
+    line = samples.line(1, "Electricity", "610.25", "38.41", net=D(net))
+    invoice = added_up(samples.draft(samples.PAPER, samples.PAPER_IBAN, "1", currency=currency), [line])
+    assert rules(invoice) == (set() if passes else {("R120", "BT-131")})
+    assert recalculated(invoice).line_total == D(net if passes else "23439.70")
 
 
 def test_a_base_that_bears_no_vat_is_exact():

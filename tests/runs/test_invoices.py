@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from runs.workflows import invoice_samples as samples
 from runs.workflows.invoice_file import read_invoice
-from runs.workflows.invoice_model import Extra, Invoice, Line, NotAnInvoice, Party, Unread, dump, load
+from runs.workflows.invoice_model import Extra, Invoice, Line, NotAnInvoice, Party, ThirdParty, Unread, dump, load
 from runs.workflows.invoice_reading import MAX_BYTES, MAX_ELEMENTS, InvoiceUnreadable
 from runs.workflows.invoice_rules import check
 from runs.workflows.invoice_sums import added_up
@@ -135,6 +135,52 @@ def test_a_number_that_xml_schema_does_not_know_is_told(number):
     """A decimal has the digits 0 to 9 and one dot; those of other scripts were taken too."""
     written = to_ubl(samples.correct()).replace(b">885.36<", f">{number}<".encode())
     assert Unread(term="BT-112", text=number) in read_invoice(written).unread
+
+
+FREIGHT = b"""<ram:SpecifiedLogisticsServiceCharge><ram:Description>Freight</ram:Description><ram:AppliedAmount>5.80</ram:AppliedAmount>
+<ram:AppliedTradeTax><ram:TypeCode>VAT</ram:TypeCode><ram:CategoryCode>S</ram:CategoryCode>
+<ram:RateApplicablePercent>7</ram:RateApplicablePercent></ram:AppliedTradeTax></ram:SpecifiedLogisticsServiceCharge>"""
+TERMS = b"<ram:SpecifiedTradePaymentTerms>"
+
+
+def test_a_charge_for_freight_of_the_extended_profile_is_a_charge():
+    """Factur-X EXTENDED writes freight as SpecifiedLogisticsServiceCharge: it was not read, so right totals were told as wrong."""
+    freight = Extra(charge=True, amount=Decimal("5.80"), category="S", rate=Decimal(7), reason="Freight")
+    packing = replace(freight, reason="Packing", rate=Decimal(19))
+    draft = samples.draft(samples.PAPER, samples.PAPER_IBAN, "1", profile="urn:cen.eu:en16931:2017#conformant#urn:factur-x.eu:1p0:extended")
+    invoice = added_up(draft, samples.correct().lines, [packing, freight])
+    written = to_cii(replace(invoice, extras=(packing,)))
+    assert written.count(TERMS) == 1
+    read = read_invoice(written.replace(TERMS, FREIGHT + TERMS))
+    assert replace(read, syntax="") == invoice
+    assert check(read) == []
+    wrong = read_invoice(written.replace(TERMS, FREIGHT.replace(b"5.80", b"5.80 EUR") + TERMS))
+    assert wrong.unread == (Unread(term="BT-X-272", text="5.80 EUR"),)
+    assert ("BR-CO-12", "BT-108") in {(one.rule, one.term) for one in check(wrong)}
+
+
+EXTENSION = "urn:cen.eu:en16931:2017#compliant#urn:xeinkauf.de:kosit:xrechnung_3.0#conformant#urn:xeinkauf.de:kosit:extension:xrechnung_3.0"
+PARKING = ThirdParty(kind="MobilePayment", amount=Decimal("19.96"), reason="Parking, for the town")
+
+
+def test_what_the_seller_collects_for_third_parties_is_read_from_the_xrechnung_extension():
+    """BG-DEX-09 was not read, so the amount due was told as wrong (BR-CO-16) where BR-DEX-09 has it right."""
+    tip = ThirdParty(kind="Tip", amount=Decimal("10.00"))
+    invoice = added_up(replace(samples.correct(), profile=EXTENSION, third_parties=(PARKING, tip)), samples.correct().lines)
+    assert (invoice.gross, invoice.payable) == (Decimal("885.36"), Decimal("915.32"))
+    written = to_ubl(invoice)
+    read = read_invoice(written)
+    assert replace(read, syntax="") == invoice
+    assert check(read) == []
+    assert load(Invoice, dump(read)) == read
+    plain = replace(samples.correct(), profile="urn:cen.eu:en16931:2017", prepaid=PARKING.amount, third_parties=(PARKING,))
+    assert read_invoice(to_ubl(plain)).third_parties == ()
+    unread = read_invoice(written.replace(b">10.00<", b">ten<"))
+    assert {(one.rule, one.term) for one in check(unread)} == {
+        ("format", "BT-DEX-002"),
+        ("BR-DEX-11", "BT-DEX-002"),
+        ("BR-DEX-09", "BT-115"),
+    }
 
 
 LAUGHS = b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]><l>&b;</l>'
