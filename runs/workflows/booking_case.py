@@ -10,7 +10,7 @@ from typing import Any
 from runs.workflows.booking_books import Books
 from runs.workflows.booking_match import Match, Position, positions
 from runs.workflows.invoice_model import Invoice
-from runs.workflows.invoice_rules import SUPPLIED, TOTALS, Finding, cents, check
+from runs.workflows.invoice_rules import SUPPLIED, TOTALS, VAT_SLACK, Finding, bases, cents, check
 from runs.workflows.invoice_sums import recalculated
 
 REVERSE = {"AE": "reverse charge", "K": "an intra-Community supply"}
@@ -181,6 +181,10 @@ def _of_money(case: Case) -> list[Doubt]:
     if (not foreign or "rate" in case.accepted) and abs(gross) > policy.limit:
         text = f"{cents(gross)} {policy.currency} is above the limit of {policy.limit} for booking without a person."
         found.append(_confirm("above_limit", text, "Book it"))
+    due = sum((cents(base * rate / 100) for (_, rate), base in bases(invoice).items()), Decimal(0))
+    if not case.wrong and abs((invoice.vat or Decimal(0)) - due) >= VAT_SLACK:  # each rate may be rounded, and there may be many
+        text = f"The VAT of all rates is rounded to {invoice.vat}, but comes to {due}."
+        found.append(_confirm("vat_checked", text, "The VAT is right: book it"))
     if invoice.prepaid:
         text = f"{invoice.prepaid} {invoice.currency} was paid in advance (BT-113); the whole total is booked as owed."
         found.append(_confirm("prepaid_checked", text, "The payment is in our books and will be set off"))

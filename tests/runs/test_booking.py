@@ -282,6 +282,21 @@ def test_a_line_that_the_supplier_calls_a1_is_booked_beside_an_allowance(house):
     }
 
 
+@pytest.mark.parametrize(("off", "status"), [("0.33", "completed"), ("0.34", "paused")])
+def test_roundings_of_many_rates_that_come_to_a_unit_are_confirmed_by_a_person(house, off, status):
+    """Less than one unit passes for each rate, and a supplier may name any number of rates."""
+    lines = [samples.line(place, "Paper", "1", "100.00", order_line="10", rate=D(rate)) for place, rate in enumerate((5, 7, 19), 1)]
+    right = added_up(samples.correct(), lines)
+    taxes = tuple(replace(one, amount=(one.amount or 0) + D(off)) for one in right.taxes)
+    more = {name: getattr(right, name) + 3 * D(off) for name in ("vat", "gross", "payable")}
+    order = house.book(replace(right, taxes=taxes, **more))
+    assert order.status == status
+    if status == "paused":
+        assert asked(order)[1] == ["send_back", "vat_checked"]
+        assert house.answer(order, {"vat_checked": True}).status == "completed"
+    assert total(house.ledger()) == 0
+
+
 def test_an_order_is_used_up_by_what_is_booked_against_it(house):
     """The second delivery of the same goods goes beyond the order's line, with what the first one took."""
     house.book(samples.correct())
