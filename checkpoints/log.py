@@ -20,7 +20,8 @@ _shown = lru_cache(maxsize=1024)(ids.show)
 
 
 class Envelope(TypedDict):
-    """An event as every client gets it, over every wire; `imported` is there, and true, on one that came with a document."""
+    """An event as every client gets it, over every wire; `imported` is there, and true, on one that came with a
+    document; `channel`, `status`, on a question."""
 
     event: str
     data: Mapping[str, Any]
@@ -29,6 +30,7 @@ class Envelope(TypedDict):
     thread_id: str
     at: str
     imported: NotRequired[bool]
+    channel: NotRequired[str]
 
 
 def envelope(event: Event) -> Envelope:
@@ -42,13 +44,17 @@ def envelopes(
     """Facts that were written under the numbers from `first` on, as clients get them."""
     run, thread, when = _shown("run", run_id) if run_id else None, _shown("thr", thread_id), at.isoformat()
     return [
-        {"event": str(kind), "data": data, "seq": seq, "run_id": run, "thread_id": thread, "at": when, **_mark(data)}  # type: ignore[typeddict-item]
+        {"event": str(kind), "data": data, "seq": seq, "run_id": run, "thread_id": thread, "at": when, **_mark(kind, data)}  # type: ignore[typeddict-item]
         for seq, (kind, data) in enumerate(facts, start=first)
     ]
 
 
-def _mark(data: Mapping[str, Any]) -> dict[str, bool]:
-    return {"imported": True} if IMPORTED_AT in data else {}
+ASKING = {EventKind.AWAIT_HUMAN_INPUT: {"channel": "status"}, EventKind.APPROVAL_REQUESTED: {"channel": "status"}}
+"""S2-19 tells a question so."""
+
+
+def _mark(kind: EventKind, data: Mapping[str, Any]) -> dict[str, Any]:
+    return {**ASKING.get(kind, {}), **({"imported": True} if IMPORTED_AT in data else {})}
 
 
 def append(thread_id: uuid.UUID, run_id: uuid.UUID | None, facts: Sequence[tuple[EventKind, Mapping[str, Any]]]) -> list[Event]:

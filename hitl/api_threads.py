@@ -336,6 +336,7 @@ class EventOut(serializers.Serializer[Any]):
     thread_id = serializers.CharField()
     at = serializers.DateTimeField()
     imported = serializers.BooleanField(required=False, help_text="There, and true, where it came with a document: no fact of this server.")
+    channel = serializers.CharField(required=False, help_text="`status`, on a question.")
 
 
 def thread_of(thread_id: UUID, request: Request) -> Thread:

@@ -57,6 +57,9 @@ class WaitIn(serializers.Serializer[Any]):
     )
     review = serializers.DictField(default=dict, help_text="The other rules on who answers, as in a template's review.")
     recipients = serializers.ListField(child=serializers.CharField(max_length=320), max_length=20, default=list, help_text="Told as well.")
+    prompt_id = serializers.CharField(
+        max_length=200, default="", allow_blank=True, help_text="What `POST /api/v1/resume` may call the question; else its id."
+    )
     key = serializers.CharField(max_length=200, default="", allow_blank=True, help_text="Tells apart what a loop asks in the same words.")
     team = serializers.CharField(max_length=150, default="", allow_blank=True, help_text="One of your groups; its members see it too.")
     callback_url = serializers.CharField(max_length=2_000, default="", allow_blank=True, help_text="Told once it is answered.")
@@ -242,7 +245,10 @@ class WorkflowContinue(APIView):
 
 class TraceIn(serializers.Serializer[Any]):
     traceId = serializers.CharField(max_length=200, help_text="run_…, thr_…, or your engine's id of the run.")
-    promptId = serializers.CharField(max_length=200, help_text="The question's id, pse_…; of your engine's run also the node that asked.")
+    promptId = serializers.CharField(
+        max_length=200,
+        help_text="The question's id, pse_…, or the prompt_id its author chose; of your engine's run also the node that asked.",
+    )
     response = serializers.JSONField(help_text="A word such as approve, a text, or the data that is asked for.")
 
 

@@ -145,11 +145,17 @@ def go_on(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
 def respond(trace_id: str, prompt_id: str, response: Any, *, by: User, via: Via) -> Ingested:
     """S2-21..24: answer the prompt of a trace, which is a run, a thread, or another engine's run.
 
-    The prompt is a question's id; of another engine's run also the node that asked. Raises as `ingest`; WrongQuestion for another prompt.
+    The prompt is a question's id, or the name that its author gave it; of another engine's run also the node that asked.
+    Raises as `ingest`; WrongQuestion for another prompt.
     """
     run, _ = waits.find(_run_of(trace_id, by), by=by)
     pauses = open_on(run.thread_id) if run.status in LIVE else []
-    closed = Pause.objects.filter(run__thread=run.thread_id).select_related("run__thread").order_by("-id")
+    closed = (
+        Pause.objects.filter(run__thread=run.thread_id)
+        .select_related("run__thread", "checkpoint")
+        .defer("checkpoint__body")
+        .order_by("-id")
+    )
     named = next((pause for pause in [*pauses, *closed[:LOOKED_AT]] if prompt_id in _prompts(pause)), None)
     if named is None and pauses:
         raise WrongQuestion(pauses[0])
@@ -160,7 +166,8 @@ def respond(trace_id: str, prompt_id: str, response: Any, *, by: User, via: Via)
 
 def _prompts(pause: Pause) -> set[str]:
     """What names this question; a step of ours may ask again, and so does not."""
-    return {pause.shown_id, *resume_events.nodes_of(pause)[:-1]}
+    named = pause.checkpoint.metadata.get("prompt_id")
+    return {pause.shown_id, *([named] if named else []), *resume_events.nodes_of(pause)[:-1]}
 
 
 def _run_of(trace_id: str, by: User) -> str:

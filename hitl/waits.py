@@ -20,6 +20,7 @@ from hitl.outbound import endpoints, planning, quotas, recipients
 from hitl.outbound_models import Occasion
 from hitl.services import NotFound
 from runs import addresses, keyed, policies, rights, waits
+from runs.engine import questions
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.states import PENDING
@@ -71,6 +72,8 @@ class Asked:
     review: Mapping[str, Any] = field(default_factory=dict)
     """Who answers, by when and how: `runs.workflows.review`."""
     recipients: Sequence[str] = ()
+    prompt_id: str = ""
+    """What `POST /api/v1/resume` may call the question, beside its id."""
     key: str = ""
     """Tells apart what a loop asks in the same words again."""
     team: str = ""
@@ -85,8 +88,9 @@ class Asked:
 
     @property
     def digest(self) -> str:
-        """Of all but the secret, which may be replaced."""
-        return codec.digest(codec.encode({**self.told, "callback_secret": ""}))
+        """Of all but the secret, which may be replaced. A wait without a name has the digest that it had before there were names."""
+        bound = {name: value for name, value in self.told.items() if name != "prompt_id" or value}
+        return codec.digest(codec.encode({**bound, "callback_secret": ""}))
 
 
 def open_wait(asked: Asked, *, by: User) -> tuple[Wait, bool]:
@@ -192,6 +196,8 @@ def _checked(asked: Asked) -> waits.Question:
         raise WaitInvalid({"state": [f"{', '.join(taken)}: these names are the engine's own here. Put them one level deeper."]})
     if taken := owned.named(schemas.asked_for(inputs), elsewhere=True):
         raise WaitInvalid({"required_inputs": [f"{', '.join(taken)}: these names are the engine's own here. Ask under another name."]})
+    if asked.prompt_id and not questions.PROMPT_ID.fullmatch(asked.prompt_id):
+        raise WaitInvalid({"prompt_id": ["Up to 200 letters, digits and . _ : ~ @ = + -; not beginning with pse_."]})
     if asked.callback_url:
         try:
             addresses.parse(asked.callback_url)
@@ -213,6 +219,7 @@ def _checked(asked: Asked) -> waits.Question:
         facts=[("Run", asked.run_id), ("Node", asked.node_id)],
         review=dict(rules),
         node_id=asked.node_id,
+        prompt_id=asked.prompt_id,
     )
 
 

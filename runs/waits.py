@@ -40,6 +40,7 @@ class Question:
     facts: Sequence[tuple[str, str]] = ()
     review: Mapping[str, Any] = field(default_factory=dict)
     node_id: str = ""
+    prompt_id: str = ""
 
 
 def definition() -> Definition:
@@ -75,6 +76,8 @@ def open_wait(thread: Thread, asked: Question) -> Pause:
         thread=thread, definition=definition(), status=RunStatus.PAUSED, due_at=now, started_at=now, input={"node_id": asked.node_id}
     )
     waiting = {"blocking_reason": asked.blocking_reason, "last_pause": asked.blocking_reason, "outer_node_id": asked.node_id}
+    if asked.prompt_id:
+        waiting["prompt_id"] = asked.prompt_id
     entry = Entry(status=CheckpointStatus.PENDING_INPUT, node_id=STEP, completed_nodes=0, total_nodes=1, metadata=waiting)
     before = None if head is None else store.load(head)
     checkpoint = store.save(thread.pk, run.pk, dict(asked.state), entry, parent=head, before=before)

@@ -196,6 +196,7 @@ def _checked(held: Held, outcome: Any) -> Outcome:
                     raise schemas.SchemaRefused("properties", f"{', '.join(taken)}: these names are the engine's own. Ask under another.")
             questions.kind_of(outcome)
             questions.calls_of(outcome)
+            questions.prompt_of(outcome)
         case Gather(to=to):
             children.check(_frozen(held), outcome, depth=held.run.depth)
             targets = [to]

@@ -60,7 +60,7 @@ def asked(pause: Pause, **more: Any) -> Fact:
         "revision": pause.revision,
         "step": pause.step,
         "kind": pause.kind,
-        "promptId": pause.shown_id,
+        "promptId": pause.checkpoint.metadata.get("prompt_id") or pause.shown_id,
     }
     if pause.deadline_at is not None:
         told["deadline_at"] = pause.deadline_at.isoformat()

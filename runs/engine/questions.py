@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,18 @@ def digest(read: Sequence[Any], facts: Sequence[Any], inputs: Mapping[str, Any],
     """What a decision is bound to: what is `read` (content and patch, or what is material of them), facts, and what is asked for."""
     bound = [*read, list(facts), *([dict(inputs)] if inputs else []), *([list(wanted)] if wanted else [])]
     return codec.digest(codec.encode(bound))
+
+
+PROMPT_ID = re.compile(r"(?!pse_)[A-Za-z0-9][A-Za-z0-9._:~@=+-]{0,199}", re.ASCII)
+"""An author's own name of a question; never one that looks like an id of ours."""
+
+
+def prompt_of(outcome: Ask) -> str:
+    """The name that its author gave a question; raises StepFailed."""
+    if outcome.prompt_id and not PROMPT_ID.fullmatch(outcome.prompt_id):
+        words = "A prompt_id has up to 200 letters, digits and . _ : ~ @ = + -, begins with a letter or digit, and not with pse_."
+        raise StepFailed(words, code="prompt_invalid")
+    return outcome.prompt_id
 
 
 def kind_of(outcome: Ask) -> PauseKind:

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from checkpoints import clock, codec, live, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
-from runs.engine import approvals, commit, damage, ending, entries, lease, tracing
+from runs.engine import approvals, commit, damage, ending, entries, lease, questions, tracing
 from runs.engine.context import Held
 from runs.engine.facts import MIDWAY, Fact, Facts, asking, created, line, starting
 from runs.engine.interruptions import BEFORE, STOPS, SUSPENDED
@@ -86,6 +86,8 @@ def ask(held: Held, outcome: Ask) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
     opening = entries.opening(held, outcome)
     waiting = {"blocking_reason": outcome.phase, "last_pause": outcome.phase}
+    if named := questions.prompt_of(outcome):
+        waiting["prompt_id"] = named
     if opening.get("deadline_at") is not None:
         waiting["next_deadline"] = opening["deadline_at"].isoformat()
     asks_first = outcome.phase == BEFORE

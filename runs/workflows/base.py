@@ -146,6 +146,8 @@ class Ask:
     """Asked in the middle of an execution, which goes on with the answer: under the same key and number, where a way leads back to the
     step. So what `Context.once` recorded before the question holds after it."""
     outside: Outside | None = None
+    prompt_id: str = ""
+    """What programs answer it under (`promptId`), beside its own id: up to 200 letters, digits and `. _ : ~ @ = + -`."""
     commit: Commit | None = None
 
 
