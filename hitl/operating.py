@@ -11,10 +11,11 @@ from django.db.models import Count, Min, Q
 
 from checkpoints import ids
 from hitl import paging
+from hitl.models import Decision
 from hitl.outbound_models import Delivery, DeliveryStatus
 from hitl.paging import Address, Page
 from runs.models import HostClock, Pause, Run
-from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode
+from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode, PauseStatus
 
 SHOWN = 20
 LATELY = dt.timedelta(days=1)
@@ -52,6 +53,8 @@ class Standing:
     """Runs begun in the last day that failed because they kept losing their workers, newest first."""
     questions: dict[str, Any]
     """`open`, `late` (past their deadline), `oldest`."""
+    lately: dict[str, int]
+    """Of the last day's questions: `resumed`, whose answer let a run go on, and `expired`."""
     deliveries: dict[str, int]
     """`queued`, `late` and `dead`."""
 
@@ -71,12 +74,23 @@ def standing(*, now: dt.datetime, here: Address) -> Standing:
         questions=Pause.objects.open().aggregate(
             open=Count("pk"), late=Count("pk", filter=Q(deadline_at__lt=now)), oldest=Min("opened_at")
         ),
+        lately=_lately(now),
         deliveries={
             "queued": (queued := Delivery.objects.filter(status=DeliveryStatus.QUEUED)).count(),
             "late": queued.filter(next_at__lt=now - _patience()).count(),
             "dead": Delivery.objects.filter(status=DeliveryStatus.DEAD).count(),
         },
     )
+
+
+def _lately(now: dt.datetime) -> dict[str, int]:
+    """Both in one query, each by an index."""
+    since = now - LATELY
+    answered = Decision.objects.order_by().filter(pk__gte=ids.floor(since), pause__status=PauseStatus.ANSWERED)
+    expired = Pause.objects.order_by().filter(status=PauseStatus.EXPIRED, closed_at__gte=since)
+    resumed = answered.values_list("pause__status").annotate(found=Count("pause", distinct=True))
+    found = dict(resumed.union(expired.values_list("status").annotate(found=Count("pk")), all=True))
+    return {"resumed": found.get(PauseStatus.ANSWERED, 0), "expired": found.get(PauseStatus.EXPIRED, 0)}
 
 
 def _patience() -> dt.timedelta:

@@ -9,8 +9,10 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from django.utils import timezone
 
-from runs.models import Run, WorkOrder
-from tests.conftest import drive
+from hitl import services
+from hitl.models import Via
+from runs.models import Pause, Run, WorkOrder
+from tests.conftest import drive, pause_of
 
 pytestmark = pytest.mark.django_db
 
@@ -38,6 +40,17 @@ def test_nothing_stuck_is_said_calmly(operator, templates):
     page = look(operator)
     assert "Nothing is stuck" in page
     assert "0 open questions" in page
+
+
+def test_what_was_resumed_and_what_expired_is_counted_beside_what_waits(operator, make_order, ana):
+    """S3-42: only what waits was counted."""
+    answered, cancelled, late = (pause_of(drive(make_order())) for _ in range(3))
+    services.decide(answered.pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(cancelled.pk, action="cancel", by=ana, via=Via.PAGE)
+    assert "1 open question" in look(operator)
+    now = timezone.now()
+    Pause.objects.filter(pk=late.pk).update(status="expired", deadline_at=now, extendable_until=now, closed_at=now)
+    assert "In the last 24 hours, 1 resumed and 1 expired." in look(operator)
 
 
 def test_a_run_that_no_worker_takes_is_named_with_its_queue(operator, make_order):
