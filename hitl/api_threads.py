@@ -223,7 +223,7 @@ class MessageField(serializers.JSONField):
 class RunIn(serializers.Serializer[Any]):
     template = serializers.SlugField(default="", allow_blank=True, help_text="Needed for a thread's first run; else the one of its last.")
     workflow_uri = serializers.RegexField(
-        r"^((?:[^\s/]+/)*[-a-zA-Z0-9_]+(?:\.(?:yaml|yml|json))?)?$",
+        r"^((?:[!-.0-~]+/)*[-a-zA-Z0-9_]+(?:\.(?:yaml|yml|json))?)?$",
         default="",
         max_length=300,
         allow_blank=True,
