@@ -179,7 +179,7 @@ class WorkOrders(Paged):
         values = data.validated_data
         order = services.submit(values.pop("template"), by=user_of(request), request=values.pop("user_request"), **values)
         order = WorkOrder.objects.shown_to(request.user).get(pk=order.pk)
-        return Response(WorkOrderOut(order).data, status=201)
+        return Response(WorkOrderOut(order, context={"whole": True}).data, status=201)
 
 
 class TemplateIn(serializers.Serializer[Any]):
