@@ -119,7 +119,7 @@ class Loop:
             offered.append(asking.TOLD)
         if self.agent.output_schema and self.agent.output_mode == "tool":
             words = "Give the final answer, once all is known."
-            offered.append({"name": OUTPUT, "description": words, "parameters": self.agent.output_schema})
+            offered.append({"name": OUTPUT, "description": words, "parameters": schemas.for_others(self.agent.output_schema)})
         return offered
 
     def _usage(self, recorded: Mapping[str, Any]) -> Told:

@@ -15,6 +15,7 @@ from runs.agents.journal import shortened
 from runs.agents.memory import AgentCheckpointState, Json
 from runs.agents.model import Reply
 from runs.agents.window import Given
+from runs.workflows import schemas
 from runs.workflows.base import Context, State, StepFailed, Told
 
 HALVED = "halved"
@@ -79,7 +80,7 @@ class Request:
             messages=given.messages,
             instructions=self._instructions,
             tools=self.tools,
-            output=self.agent.output_schema if self.agent.output_mode == "native" else {},
+            output=schemas.for_others(self.agent.output_schema) if self.agent.output_mode == "native" else {},
         )
         said = self.context
         return model.ask(endpoint, asked, model.Listener(say=said.stream, think=said.think, check=said.check, until=until), key=key)

@@ -143,7 +143,7 @@ def names() -> list[str]:
 
 def schema_of(tool: Tool) -> dict[str, Any]:
     """What a model is told of a tool: `{"name", "description", "parameters"}`."""
-    return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"name": tool.name, "description": tool.description, "parameters": schemas.for_others(tool.parameters)}
 
 
 def read_arguments(tool: Tool, written: str | Mapping[str, Any]) -> dict[str, Any]:

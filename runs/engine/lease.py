@@ -56,8 +56,11 @@ def _beat(pid: int) -> None:
     while not pause.wait(settings.WAYSTATION_LEASE_SECONDS / 3):
         with _guard:
             runs = list(_held.get(pid, ()))
-        if runs:
-            _renew(runs)
+        try:
+            if runs:
+                _renew(runs)
+        except Exception:  # without this thread every lease of the process would end under its steps
+            logger.exception("could not renew %d leases, will try again", len(runs))
 
 
 def _renew(runs: list[uuid.UUID]) -> None:

@@ -117,6 +117,13 @@ def declared(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: properties[name] for name in first}, **properties}
 
 
+def for_others(schema: Any) -> Any:
+    """Without ORDER, for whoever knows the standard's words alone: a model's vendor may refuse others."""
+    if isinstance(schema, Mapping):
+        return {key: for_others(value) for key, value in schema.items() if key != ORDER or not isinstance(value, list | tuple)}
+    return [for_others(one) for one in schema] if isinstance(schema, list | tuple) else schema
+
+
 class _Writer:
     """Writes references out, and counts."""
 

@@ -347,6 +347,7 @@ STILL: dict[str, str] = {
     "admin checkpoints_checkpoint_diff": "Shows a difference.",
     "admin checkpoints_thread_export": "Gives a document; whoever imports one plays `threads/import`.",
     "socket ": "Closes at once.",
+    "command workorder list": "Lists orders.",
     "command workorder show": "Shows an order.",
     **{
         f"command {name}": SHELL

@@ -87,8 +87,10 @@ class Door:
 def page(at: Question, who: Racer, url: str, **body: str) -> Told:
     who.browser.cookies.pop("messages", None)  # of what was said before
     response = who.browser.post(url, body)
-    words = response.content.decode() + said(response)
-    return Told(response.status_code == 302 and not said(response), words, response.status_code)
+    told = said(response)
+    return Told(
+        response.status_code == 302 and (not told or told.startswith("You ")), response.content.decode() + told, response.status_code
+    )
 
 
 def rest(at: Question, who: Racer, url: str, **body: Any) -> Told:

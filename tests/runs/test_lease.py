@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 
 import pytest
 from django.conf import settings
@@ -175,3 +176,20 @@ def test_two_runs_of_one_thread_cannot_live_at_the_same_time(make_order):
     order = make_order()
     with pytest.raises(IntegrityError), transaction.atomic():
         Run.objects.create(thread=order.thread, work_order=order, definition=order.definition, due_at=timezone.now())
+
+
+def test_the_thread_that_renews_leases_outlives_whatever_happens_to_it(monkeypatch, caplog):
+    """P3: an error that was none of the database's ended it, and with it every lease of the process, step after step."""
+    renewals = iter([RuntimeError("no such luck"), None, SystemExit()])
+
+    def renew(runs):
+        if (error := next(renewals)) is not None:
+            raise error
+
+    pid = -1
+    monkeypatch.setitem(lease._held, pid, {"a run"})
+    monkeypatch.setattr(lease, "_renew", renew)
+    monkeypatch.setattr(threading.Event, "wait", lambda self, seconds: False)
+    with pytest.raises(SystemExit):
+        lease._beat(pid)
+    assert "could not renew 1 leases" in caplog.text and next(renewals, "none") == "none"
