@@ -220,6 +220,14 @@ class MessageField(serializers.JSONField):
     """What `message` takes."""
 
 
+EXAMPLES = [
+    OpenApiExample("Next turn", {"input": "And what time is it in Vienna?"}, request_only=True),
+    OpenApiExample("Approve", {"input": "APPROVE"}, request_only=True),
+    OpenApiExample("By path", {"workflow_uri": "workflows/chat-agent.yaml", "input": {"input": "Hello"}}, request_only=True),
+]
+"""Bodies of `POST threads/{id}/runs`, as the document shows them."""
+
+
 class RunIn(serializers.Serializer[Any]):
     template = serializers.SlugField(default="", allow_blank=True, help_text="Needed for a thread's first run; else the one of its last.")
     workflow_uri = serializers.RegexField(
@@ -458,11 +466,7 @@ class ThreadRuns(Paged):
             "a state or input would be named behind a step that has review rules; with `step_around` 403 `step_around_not_allowed`, or "
             "422 `reason_required`."
         ),
-        examples=[
-            OpenApiExample("Next turn", {"input": {"messages": [{"id": "1", "role": "user", "content": "Hello"}]}}, request_only=True),
-            OpenApiExample("Approve", {"input": "APPROVE"}, request_only=True),
-            OpenApiExample("By path", {"workflow_uri": "workflows/chat-agent.yaml", "input": {"input": "Hello"}}, request_only=True),
-        ],
+        examples=EXAMPLES,
     )
     def post(self, request: Request, thread_id: UUID) -> Response:
         data = RunIn(data=request.data)

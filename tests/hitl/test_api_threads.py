@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from checkpoints.models import Checkpoint, Thread
+from hitl import api_threads
 from hitl.models import Decision
+from runs import shipped
 from runs import threads as turns
 from runs.models import Run
 from runs.threads import Turn
@@ -208,3 +211,16 @@ def test_strangers_find_nothing_over_rest(call, thread, zoe):
         assert call(method, path, {} if method == "post" else None, by=zoe, status=404)["code"] == "not_found"
     assert call("post", f"runs/{run.shown_id}/input", {"content": "APPROVE"}, by=zoe, status=404)["code"] == "not_found"
     assert not Decision.objects.exists()
+
+
+def test_the_examples_of_the_document_are_taken_by_the_shipped_chat_agent(api, ana, thread):
+    """S0-40: one of them was refused. They follow each other on one thread, as a reader would send them."""
+    shipped.load()
+    said = []
+    for example in sorted(api_threads.EXAMPLES, key=lambda one: "workflow_uri" not in one.value):
+        if example.value.get("input") == "APPROVE":
+            continue  # answers a question, which the model has to ask first
+        response = api(ana).post(f"/api/v1/threads/{thread.shown_id}/runs", example.value, format="json")
+        said.append((response.status_code, response.content))
+        Run.objects.filter(status="pending").update(status="completed", ended_at=timezone.now())
+    assert [status for status, _ in said] == [201, 201], said
