@@ -11,7 +11,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from kombu import Exchange, Queue
 
-from project import env
+from project import env, steady
 from runs import limits
 
 WAYSTATION_UMASK = env.umask("WAYSTATION_UMASK", "077")
@@ -394,11 +394,11 @@ CELERY_TASK_ROUTES = {
     "hitl.tasks.*": {"queue": "control"},
 }
 CELERY_BEAT_SCHEDULE = {
-    "sweep": {"task": "runs.tasks.sweep", "schedule": WAYSTATION_SWEEP_SECONDS},
-    "deadlines": {"task": "hitl.tasks.fire_deadlines", "schedule": WAYSTATION_SWEEP_SECONDS},
-    "announce": {"task": "hitl.tasks.announce", "schedule": WAYSTATION_SWEEP_SECONDS},
-    "early answers": {"task": "hitl.tasks.take_early_answers", "schedule": WAYSTATION_SWEEP_SECONDS},
-    "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": 300.0},
+    "sweep": {"task": "runs.tasks.sweep", "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS)},
+    "deadlines": {"task": "hitl.tasks.fire_deadlines", "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS)},
+    "announce": {"task": "hitl.tasks.announce", "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS)},
+    "early answers": {"task": "hitl.tasks.take_early_answers", "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS)},
+    "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": steady.Every(300.0)},
 }
 
 REST_FRAMEWORK = {
