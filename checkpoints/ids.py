@@ -6,6 +6,8 @@ The text form is Crockford's base 32 in lower case, so that ids sort by time as 
 from __future__ import annotations
 
 import datetime as dt
+import threading
+import time
 import uuid
 
 import uuid6
@@ -17,14 +19,25 @@ LENGTH = 26
 CLOCK = 80
 """The bits of a UUIDv7 below its milliseconds."""
 MILLISECOND = dt.timedelta(milliseconds=1)
+STEADY = 1_000
+"""Milliseconds by which a key may come before the last one of its process and still be put after it. More is a clock that was set."""
+_guard, _newest = threading.Lock(), 0
 _VALUES = {sign: value for value, sign in enumerate(ALPHABET)}
 _PAIRS = [one + other for one in ALPHABET for other in ALPHABET]
 _SHIFTS = range(5 * LENGTH - 10, -1, -10)
 
 
 def new() -> uuid.UUID:
-    """A fresh time-ordered key, by the database's clock: a thread's newer run has the higher key, whichever hosts began the two."""
-    return uuid.UUID(int=uuid6.uuid7().int + (clock.offset() // MILLISECOND << CLOCK))
+    """A fresh time-ordered key, by the database's clock: a thread's newer run has the higher key, whichever hosts began the two.
+
+    Of the library's key only the random part is taken: it never goes back behind its last key, so after this host's clock was set back
+    by an hour its keys would be of an hour ahead all that time.
+    """
+    global _newest
+    at = time.time_ns() // 1_000_000 + clock.offset() // MILLISECOND
+    with _guard:
+        _newest = at = _newest + 1 if 0 <= _newest - at < STEADY else at  # keys of one process ascend within one millisecond too
+    return uuid.UUID(int=at << CLOCK | uuid6.uuid7().int & (1 << CLOCK) - 1)
 
 
 def floor(at: dt.datetime) -> uuid.UUID:

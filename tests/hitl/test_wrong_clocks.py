@@ -211,10 +211,26 @@ def link_of(name):
 
 def test_beat_goes_on_when_its_clock_is_set_back(monkeypatch):
     """P3: by Celery's own schedules it sent no sweep for an hour; what was lost or due stayed so all the time."""
-    schedules: dict[str, Any] = {entry["task"]: entry["schedule"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+    entries: list[dict[str, Any]] = list(settings.CELERY_BEAT_SCHEDULE.values())
+    schedules = {entry["task"]: entry["schedule"] for entry in entries}
     began = {task: schedule.now() for task, schedule in schedules.items()}
     ticks, at = time.monotonic(), timezone.now() - dt.timedelta(hours=1)
     monkeypatch.setattr(time, "monotonic", lambda: ticks + 301)
     monkeypatch.setattr(timezone, "now", lambda: at)
     monkeypatch.setattr(app, "now", lambda: at)
     assert [task for task, schedule in schedules.items() if not schedule.is_due(began[task]).is_due] == []
+
+
+def test_keys_are_of_the_databases_time_after_the_hosts_clock_was_set_back(monkeypatch):
+    """P3: keys stayed an hour ahead all the while, so a run's newest checkpoint was not its last by key."""
+    real = time.time_ns
+    before = real() // 1_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: real() + 3_600 * 10**9)
+    monkeypatch.setattr(clock, "offset", lambda: dt.timedelta(hours=-1))
+    ahead = [ids.new() for _ in range(3)]
+    monkeypatch.setattr(time, "time_ns", lambda: real() - 25 * 10**9)
+    monkeypatch.setattr(clock, "offset", lambda: dt.timedelta(seconds=25))
+    behind = [ids.new() for _ in range(3)]
+    for keys in (ahead, behind):
+        assert keys == sorted(keys) and all(0 <= (key.int >> 80) - before < 10_000 for key in keys)
+    assert ahead[-1] < behind[0] and all(key.version == 7 for key in [*ahead, *behind])
