@@ -6,7 +6,7 @@ import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 from checkpoints import ids, live, redaction
 from checkpoints.fields import Locked
@@ -19,9 +19,15 @@ _shown = lru_cache(maxsize=1024)(ids.show)
 """A step's events name the same two ids again and again, and writing one out takes as long as encoding the event."""
 
 
-class Envelope(TypedDict):
-    """An event as every client gets it, over every wire; `imported` is there, and true, on one that came with a
-    document; `channel`, `status`, on a question."""
+class Marks(TypedDict, total=False):
+    imported: bool
+    """There, and true, on an event that came with a document."""
+    channel: str
+    """`status` on a question (S2-19)."""
+
+
+class Envelope(Marks):
+    """An event as every client gets it, over every wire."""
 
     event: str
     data: Mapping[str, Any]
@@ -29,8 +35,6 @@ class Envelope(TypedDict):
     run_id: str | None
     thread_id: str
     at: str
-    imported: NotRequired[bool]
-    channel: NotRequired[str]
 
 
 def envelope(event: Event) -> Envelope:
@@ -44,17 +48,19 @@ def envelopes(
     """Facts that were written under the numbers from `first` on, as clients get them."""
     run, thread, when = _shown("run", run_id) if run_id else None, _shown("thr", thread_id), at.isoformat()
     return [
-        {"event": str(kind), "data": data, "seq": seq, "run_id": run, "thread_id": thread, "at": when, **_mark(kind, data)}  # type: ignore[typeddict-item]
+        {"event": str(kind), "data": data, "seq": seq, "run_id": run, "thread_id": thread, "at": when, **_mark(kind, data)}
         for seq, (kind, data) in enumerate(facts, start=first)
     ]
 
 
-ASKING = {EventKind.AWAIT_HUMAN_INPUT: {"channel": "status"}, EventKind.APPROVAL_REQUESTED: {"channel": "status"}}
-"""S2-19 tells a question so."""
+QUESTIONS = {EventKind.AWAIT_HUMAN_INPUT, EventKind.APPROVAL_REQUESTED}
 
 
-def _mark(kind: EventKind, data: Mapping[str, Any]) -> dict[str, Any]:
-    return {**ASKING.get(kind, {}), **({"imported": True} if IMPORTED_AT in data else {})}
+def _mark(kind: EventKind, data: Mapping[str, Any]) -> Marks:
+    marks: Marks = {"channel": "status"} if kind in QUESTIONS else {}
+    if IMPORTED_AT in data:
+        marks["imported"] = True
+    return marks
 
 
 def append(thread_id: uuid.UUID, run_id: uuid.UUID | None, facts: Sequence[tuple[EventKind, Mapping[str, Any]]]) -> list[Event]:

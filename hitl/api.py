@@ -248,7 +248,7 @@ class WorkOrderDetail(APIView):
 
     @extend_schema(operation_id="get_work_order", responses=WorkOrderOut, summary="Read a work order")
     def get(self, request: Request, order_id: UUID) -> Response:
-        return Response(WorkOrderOut(services.look_at_order(order_id, by=user_of(request)), context={"whole": True}).data)
+        return Response(WorkOrderOut(services.look_at_order(order_id, by=user_of(request))).data)
 
 
 class PauseState(APIView):
@@ -366,9 +366,7 @@ class Fork(APIView):
             run = services.fork(checkpoint_id, by=user_of(request), **given)
         if run.work_order_id is None:
             return Response(RunOut(run).data, status=201)
-        return Response(
-            WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=run.work_order_id), context={"whole": True}).data, status=201
-        )
+        return Response(WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=run.work_order_id)).data, status=201)
 
 
 class Retry(APIView):
@@ -381,7 +379,7 @@ class Retry(APIView):
     def post(self, request: Request, order_id: UUID) -> Response:
         order = services.find_order(order_id, by=user_of(request))
         runs.retry(order.pk, by=user_of(request))
-        return Response(WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=order.pk), context={"whole": True}).data)
+        return Response(WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=order.pk)).data)
 
 
 class Again(APIView):
@@ -400,7 +398,7 @@ class Again(APIView):
     def post(self, request: Request, order_id: UUID) -> Response:
         order = services.find_order(order_id, by=user_of(request))
         new = asking_again.again(order.pk, by=user_of(request))
-        return Response(WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=new.pk), context={"whole": True}).data, status=201)
+        return Response(WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=new.pk)).data, status=201)
 
 
 class Pauses(Paged):

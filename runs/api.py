@@ -133,11 +133,11 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
         head = order.thread.head
         if head is None:
             return {}
-        git = head.metadata.get("git", {})
+        git, is_one_of_a_list = head.metadata.get("git", {}), self.parent is not None
         return {
             "checkpoint_id": head.shown_id, "status": head.status, "node_id": head.node_id, "next_step": head.next_step,
             "completed_nodes": head.completed_nodes, "total_nodes": head.total_nodes, "commit": git.get("commit"),
-            "outputs": order.outputs, **({"step_outputs": outputs.shown_by_steps(order)} if self.context.get("whole") else {}),
+            "outputs": order.outputs, **({} if is_one_of_a_list else {"step_outputs": outputs.shown_by_steps(order)}),
         }  # fmt: skip
 
     def get_last_checkpoint(self, order: WorkOrder) -> str | None:
@@ -179,7 +179,7 @@ class WorkOrders(Paged):
         values = data.validated_data
         order = services.submit(values.pop("template"), by=user_of(request), request=values.pop("user_request"), **values)
         order = WorkOrder.objects.shown_to(request.user).get(pk=order.pk)
-        return Response(WorkOrderOut(order, context={"whole": True}).data, status=201)
+        return Response(WorkOrderOut(order).data, status=201)
 
 
 class TemplateIn(serializers.Serializer[Any]):

@@ -32,7 +32,7 @@ from langgraph.checkpoint.serde.jsonplus import (
 KINDS = frozenset({"null", "bytes", "bytearray", "json", "msgpack"})
 """Of payloads; an encrypted one is `msgpack+<cipher>`."""
 NAMED = {EXT_CONSTRUCTOR_SINGLE_ARG, EXT_CONSTRUCTOR_POS_ARGS, EXT_CONSTRUCTOR_KW_ARGS, EXT_PYDANTIC_V1, EXT_PYDANTIC_V2}
-_serde.STRICT_MSGPACK_ENABLED = True  # type: ignore[attr-defined]  # imported there
+_serde.STRICT_MSGPACK_ENABLED = True  # type: ignore[attr-defined]  # the module imports it, and asks it there
 """A graph that is compiled from here on reads the types of its schemas and channels and names them to its saver (`with_allowlist`), as it
 does where LANGGRAPH_STRICT_MSGPACK is set. Savers that allow every type, as LangGraph's own do by default, stay as they are."""
 _blocked: ContextVar[list[str] | None] = ContextVar("blocked", default=None)

@@ -27,7 +27,7 @@ class Fault(ABC):
         """Why it cannot be made on this machine; None where it can."""
         return None
 
-    def prepare(self, world: World) -> None:  # noqa: B027  # most need nothing
+    def prepare(self, world: World) -> None:  # noqa: B027  # a hook: most faults need none
         """Before any process of the product starts: what they need in `world.stack.environment`, or one in `world.stack.own[name]`."""
 
     @abstractmethod
@@ -38,7 +38,7 @@ class Fault(ABC):
         What clients may notice is made within `World.outage`; what must not be is said by `World.breach`.
         """
 
-    def check(self, world: World) -> None:  # noqa: B027
+    def check(self, world: World) -> None:  # noqa: B027  # a hook: most faults leave nothing of their own to look at
         """After the last run: what else must hold."""
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bench.chaos.faults import Fault
 from tests.servers import PostgreSQL, find
+from tests.stack import until
 
 if TYPE_CHECKING:
     from bench.chaos.world import World
@@ -35,7 +35,9 @@ class Standby(Fault):
         world.servers.append(standby)
         standby.start()
         say(primary, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
-        until(lambda: bool(say(primary, "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'")))
+        until(
+            lambda: say(primary, "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"), seconds=WAIT, what="a standby that follows"
+        )
         world.ended.wait(world.dice.uniform(1, 3))  # work goes on, and every commit waits for both
         touched = world.running()
         with world.outage():
@@ -59,14 +61,6 @@ def say(server: PostgreSQL, *statements: str) -> list[tuple[object, ...]]:
         for statement in statements:
             result = session.execute(statement)
         return result.fetchall() if result.description else []
-
-
-def until(look: Callable[[], bool]) -> None:
-    ends = time.monotonic() + WAIT
-    while not look():
-        if time.monotonic() > ends:
-            raise TimeoutError(f"no standby followed within {WAIT:g} s")
-        time.sleep(0.05)
 
 
 FAULT = Standby()
