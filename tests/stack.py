@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests import prepared
 from tests.servers import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -228,3 +229,16 @@ class SlowStack(Stack):
         """The keys under which a run's steps noted `began` or `done`, in order."""
         lines = self.ledger.read_text().splitlines() if self.ledger.exists() else []
         return [key for kind, key in map(str.split, lines) if kind == what and key.startswith(run)]
+
+
+@contextmanager
+def standing_alone(folder: Path, *loads: str) -> Iterator[SlowStack]:
+    """All in one process on SQLite, whose tables are there; mail goes to files. `loads`: code that makes people and templates."""
+    stack = SlowStack(folder, {})
+    prepared.sqlite(stack.folder / "data")
+    stack.load("".join(loads))
+    stack.standalone()
+    try:
+        yield stack
+    finally:
+        stack.stop()

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests import prepared
 from tests.prepared import PEOPLE, TOKENS
-from tests.stack import SlowStack, until
+from tests.stack import SlowStack, standing_alone, until
 from tests.stories.conftest import SCREENSHOTS, shot
 
 pytestmark = pytest.mark.stack
@@ -43,13 +42,8 @@ BOX = """e => {
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
-    """All in one process on SQLite."""
-    stack = SlowStack(tmp_path_factory.mktemp("card"), {})
-    prepared.sqlite(stack.folder / "data")
-    stack.load(PEOPLE + PAPERS)
-    stack.standalone()
-    yield stack
-    stack.stop()
+    with standing_alone(tmp_path_factory.mktemp("card"), PEOPLE + PAPERS) as stack:
+        yield stack
 
 
 @pytest.fixture

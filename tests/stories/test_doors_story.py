@@ -11,9 +11,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests import prepared
 from tests.prepared import PASSWORD, PEOPLE
-from tests.stack import ROOT, SlowStack
+from tests.stack import ROOT, SlowStack, standing_alone
 
 pytestmark = pytest.mark.stack
 LISTS = (
@@ -31,12 +30,8 @@ LISTS = (
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
-    stack = SlowStack(tmp_path_factory.mktemp("doors"), {})
-    prepared.sqlite(stack.folder / "data")
-    stack.load(PEOPLE)
-    stack.standalone()
-    yield stack
-    stack.stop()
+    with standing_alone(tmp_path_factory.mktemp("doors"), PEOPLE) as stack:
+        yield stack
 
 
 def use(stack: SlowStack, token: str) -> None:

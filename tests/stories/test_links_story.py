@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests import prepared
 from tests.prepared import PASSWORD, PEOPLE, TOKENS
-from tests.stack import SlowStack, until
+from tests.stack import SlowStack, standing_alone, until
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
@@ -29,13 +28,8 @@ User.objects.filter(username__in=["ben", "olga"]).update(email="ben@example.org"
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
-    """All in one process on SQLite; mail goes to files."""
-    stack = SlowStack(tmp_path_factory.mktemp("links"), {})
-    prepared.sqlite(stack.folder / "data")
-    stack.load(PEOPLE + EASY)
-    stack.standalone()
-    yield stack
-    stack.stop()
+    with standing_alone(tmp_path_factory.mktemp("links"), PEOPLE + EASY) as stack:
+        yield stack
 
 
 def mails(stack: SlowStack) -> list[str]:
