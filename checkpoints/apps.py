@@ -1,8 +1,9 @@
 from django.apps import AppConfig
 from django.conf import settings
+from django.db.backends.signals import connection_created
 
 from checkpoints import checks as checks  # registers them
-from checkpoints import converters, redaction, sealing
+from checkpoints import clock, converters, redaction, sealing
 
 
 class CheckpointsConfig(AppConfig):
@@ -12,6 +13,7 @@ class CheckpointsConfig(AppConfig):
 
     def ready(self) -> None:
         converters.register()
+        connection_created.connect(clock.at_first_connection, dispatch_uid="clock")
         # a project of somebody else's that only uses the stores has no such settings
         redaction.configure(getattr(settings, "WAYSTATION_REDACT", ()))
         sealing.configure(getattr(settings, "WAYSTATION_ENCRYPTION_KEYS", ()), secret=settings.SECRET_KEY)

@@ -11,10 +11,11 @@ import asyncio
 import datetime as dt
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import Error, connection
+from django.db import DEFAULT_DB_ALIAS, Error, connection
 from django.db.models import DateTimeField, Expression
 from django.utils import timezone
 
@@ -76,6 +77,13 @@ def now() -> dt.datetime:
     if _last is None or (time.monotonic() - _last.at > FRESH and connection.connection is not None):
         _look()
     return timezone.now() + offset()
+
+
+def at_first_connection(*, connection: Any, **_: Any) -> None:
+    """Ask right after a process has connected for the first time: the keys that it makes then are of the database's time already."""
+    if _last is None and connection.alias == DEFAULT_DB_ALIAS:
+        with suppress(Error):  # whoever wanted the connection is told what is wrong with it
+            _look()
 
 
 def read() -> dt.datetime:

@@ -234,3 +234,12 @@ def test_keys_are_of_the_databases_time_after_the_hosts_clock_was_set_back(monke
     for keys in (ahead, behind):
         assert keys == sorted(keys) and all(0 <= (key.int >> 80) - before < 10_000 for key in keys)
     assert ahead[-1] < behind[0] and all(key.version == 7 for key in [*ahead, *behind])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_process_knows_the_time_from_its_first_connection_on(monkeypatch):
+    """P3: the first keys of a process whose clock is off, made before it had asked for the time, were of another time."""
+    monkeypatch.setattr(clock, "_last", None)
+    connection.close()
+    connection.ensure_connection()
+    assert clock._last is not None
