@@ -25,7 +25,8 @@ from project.errors import exception_handler  # noqa: E402
 checks.at_start(reach=False)
 
 
-streams = [path(route, guarded(patient(stream))) for route, stream in routing.streams()]
-http: Any = [*streams, re_path("", bounded(django_application))]
+# `patient` stands outside whatever else changes `send`: it finds the client's connection by the server's own
+streams = [path(route, patient(traced(guarded(stream)))) for route, stream in routing.streams()]
+http: Any = [*streams, re_path("", traced(bounded(django_application)))]
 sockets = guarded(patient(URLRouter(routing.websockets(exception_handler))))
-application = ProtocolTypeRouter({"http": traced(URLRouter(http)), "websocket": sockets})
+application = ProtocolTypeRouter({"http": URLRouter(http), "websocket": sockets})

@@ -126,8 +126,8 @@ def test_a_row_is_closed_before_the_list_comes(desk, open_page):
     wait, other = desk.ask(), desk.ask()
     page = open_page("ana", "/")
     expect(page.locator(".live")).to_contain_text("Live")
+    row(page, wait).get_by_role("link", name="Review").focus()  # which scrolls to it
     before, held = page.evaluate(PLACES), []
-    row(page, wait).get_by_role("link", name="Review").focus()
     page.route(is_look, lambda route: held.append(route))
     desk.answer(wait)
     expect(row(page, wait)).to_contain_text("No longer waits for you")
