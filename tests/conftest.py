@@ -33,6 +33,7 @@ from tests import (
     prepared,
     quick,  # registers the test steps
 )
+from tests.databases import let_writer_go
 from tests.ledger import unguarded as unguarded
 from tests.mailing import reachable as reachable
 from tests.mailing import receiver as receiver
@@ -96,6 +97,13 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> Iterator
             yield
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """The tests' database goes when the writer of what steps say is out of it: PostgreSQL drops none that somebody is in."""
+    yield
+    let_writer_go()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def quick_passwords() -> None:
     """Passwords are hashed as slowly as they should be in the product; here every test makes people."""
@@ -123,7 +131,7 @@ def quick_static_files() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def short_connections() -> None:
-    """The writer of what steps say gives its connection back before its test's database is emptied or goes."""
+    """The writer of what steps say gives its connection back before its test's database is emptied."""
     streaming.IDLE = 0.02
 
 

@@ -32,16 +32,16 @@ def file_database(transactional_db: None, tmp_path: Path) -> Iterator[None]:
     copy.close()
     connection.connection = None
     connection.settings_dict["NAME"] = str(tmp_path / "waystation.sqlite3")
-    _let_writer_go()
+    let_writer_go()
     yield
-    _let_writer_go()
+    let_writer_go()
     connection.close()
     connection.settings_dict["NAME"] = name
     connection.connection = memory
 
 
-def _let_writer_go() -> None:
-    """The thread that writes what steps say keeps its connection for a while: to a database that is another test's by now."""
+def let_writer_go() -> None:
+    """Wait until the thread that writes what steps say has given its connection back, which it keeps for a while after the last word."""
     if not streaming._writers:
         return
     gone = threading.Event()

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 
 from checkpoints.models import Checkpoint, Event
 from runs import definitions
@@ -17,6 +17,7 @@ from runs.models import Run
 from runs.workflows.base import Context, Done, Outcome, State, Stopped, step
 from tests.conftest import drive, kinds
 from tests.databases import file_database as file_database
+from tests.databases import let_writer_go
 
 SAID: list[str] = []
 MEANWHILE: list[object] = []
@@ -157,3 +158,20 @@ def test_a_step_that_is_over_is_not_heard():
     with pytest.raises(Stopped):
         chunks.add("late")
     assert written == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_writer_lets_its_connection_go_when_it_is_told_to(monkeypatch):
+    """`make test-model` fell at its teardown: nobody waited for the writer's connection, only for some time to pass."""
+    monkeypatch.setattr(streaming, "IDLE", 20.0)
+    theirs, spoken = [], threading.Event()
+
+    def write(text):
+        connection.ensure_connection()
+        theirs.append(connection.connection)
+        spoken.set()
+
+    Chunks(write).add("x")
+    assert spoken.wait(10)
+    let_writer_go()
+    assert connection.vendor == "sqlite" or theirs[0].closed
