@@ -16,7 +16,7 @@ from hitl.calls_form import CallsForm
 from hitl.postponing import LONGEST_SNOOZE, MAX_REASON
 from hitl.schema_form import SchemaForm
 from hitl.services import MAX_FEEDBACK
-from runs import rights
+from runs import readiness, rights
 from runs.models import Pause, Template
 from runs.workflows import attached, schemas
 from runs.workflows.sequence import REVISE
@@ -136,7 +136,8 @@ class MessageForm(forms.Form):
         if first:
             fitting = Template.objects.current().filter(needs_repository=False).order_by("title")
             refused = rights.refusals(user)
-            offered = [one for one in fitting if one.slug not in refused and not attached.names_in(one.input_schema)]
+            lacks = readiness.lacking(fitting, by=user)
+            offered = [one for one in fitting if one.slug not in refused | lacks and not attached.names_in(one.input_schema)]
             template.choices = [(one.slug, one.title) for one in offered]
         else:
             del self.fields["template"]

@@ -31,7 +31,7 @@ from hitl.undoing import NotYours
 from runs import queued, rights, scopes
 from runs.agents.approval import RulesRefused
 from runs.asking_again import CannotAskAgain
-from runs.coders import NoCoder
+from runs.coders import CannotRun, NoCoder
 from runs.definitions import TemplateInvalid, TemplateNotFound, TemplateNotNamed
 from runs.engine.begin import NothingKept
 from runs.explaining import CallInvalid, ToolNotFound
@@ -56,7 +56,8 @@ STATUS: dict[type[Exception], int] = {
     RepositoryNotFound: 404,
     RepositoryInvalid: 422,
     OrdersStopped: 409,
-    NoCoder: 409,
+    CannotRun: 422,
+    NoCoder: 422,
     rights.Forbidden: 403,
     scopes.ScopeMissing: 403,
     scopes.AskCannotAnswer: 403,

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints import ids
-from runs import definitions, outputs, repositories, rights, scopes, services
+from runs import definitions, outputs, readiness, repositories, rights, scopes, services
 from runs.frequency import HOW_LONG, WHEN, Frequency
 from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, StepTemplate, Template, WorkOrder
 from runs.paging import NewestVersionFirst, Paged
@@ -194,8 +194,22 @@ class TemplateIn(serializers.Serializer[Any]):
     size_budget = serializers.IntegerField(required=False, allow_null=True, help_text="Bytes of checkpoints that one run may write.")
 
 
-class TemplateOut(serializers.ModelSerializer[Template]):
-    """`context` holds the person who reads, as `by`."""
+class Runnable(serializers.ModelSerializer[Template]):
+    """A template, and whether it can run here; `context` holds the server as `readiness.as_seen_by` gives it."""
+
+    can_run = serializers.SerializerMethodField(help_text="Whether this server has what its steps need.")
+    lacks = serializers.SerializerMethodField(help_text="What is missing, in words; empty where it can run.")
+
+    def get_can_run(self, template: Template) -> bool:
+        return not self.get_lacks(template)
+
+    def get_lacks(self, template: Template) -> str:
+        refusal = self.context["server"].why_not(template)
+        return refusal.lacks if refusal is not None else ""
+
+
+class TemplateOut(Runnable):
+    """`context` holds the person who reads as `by` too."""
 
     may_order = serializers.SerializerMethodField(help_text="Whether you may make work orders by it.")
     who_may_order = serializers.SerializerMethodField(help_text="In words.")
@@ -219,6 +233,8 @@ class TemplateOut(serializers.ModelSerializer[Template]):
             "size_budget",
             "may_order",
             "who_may_order",
+            "can_run",
+            "lacks",
             "warnings",
             "created_at",
         ]
@@ -375,7 +391,13 @@ class MayEditTemplates(BasePermission):
         return request.method in SAFE_METHODS or request.user.has_perm("runs.add_template")
 
 
-class TemplateRow(serializers.ModelSerializer[Template]):
+def context_of(request: Request) -> dict[str, Any]:
+    """What a Runnable is shown with."""
+    by = user_of(request)
+    return {"by": by, "server": readiness.as_seen_by(by)}
+
+
+class TemplateRow(Runnable):
     """Of the list: what may be ordered, and why what may not."""
 
     may_order = serializers.SerializerMethodField(help_text="Whether you may make work orders by it.")
@@ -383,7 +405,18 @@ class TemplateRow(serializers.ModelSerializer[Template]):
 
     class Meta:
         model = Template
-        fields: ClassVar = ["slug", "version", "title", "description", "needs_repository", "may_order", "refusal", "created_at"]
+        fields: ClassVar = [
+            "slug",
+            "version",
+            "title",
+            "description",
+            "needs_repository",
+            "may_order",
+            "refusal",
+            "can_run",
+            "lacks",
+            "created_at",
+        ]
 
     def get_may_order(self, template: Template) -> bool:
         return template.slug not in self.context["refusals"]
@@ -401,7 +434,8 @@ class WorkflowTemplates(Paged):
 
     @extend_schema(operation_id="list_templates", responses=TemplateRow(many=True), summary="List templates, newest first")
     def get(self, request: Request) -> Response:
-        return self.page(request, Template.objects.current(), TemplateRow, refusals=rights.refusals(user_of(request)))
+        refusals = rights.refusals(user_of(request))
+        return self.page(request, Template.objects.current(), TemplateRow, **context_of(request), refusals=refusals)
 
 
 class WorkflowTemplate(APIView):
@@ -411,7 +445,7 @@ class WorkflowTemplate(APIView):
 
     @extend_schema(operation_id="get_template", responses=TemplateOut, summary="Read a template")
     def get(self, request: Request, slug: str) -> Response:
-        return Response(TemplateOut(definitions.current(slug), context={"by": user_of(request)}).data)
+        return Response(TemplateOut(definitions.current(slug), context=context_of(request)).data)
 
     @extend_schema(operation_id="edit_template", request=TemplateIn, responses=TemplateOut, summary="Save a template as its next version")
     def put(self, request: Request, slug: str) -> Response:
@@ -419,7 +453,7 @@ class WorkflowTemplate(APIView):
         data.is_valid(raise_exception=True)
         definitions.check_keys(request.data, {*data.fields, *TemplateOut.Meta.fields})  # what was read may be sent back
         template = definitions.edit_template(slug, by=user_of(request), **data.validated_data)
-        return Response(TemplateOut(template, context={"by": user_of(request)}).data)
+        return Response(TemplateOut(template, context=context_of(request)).data)
 
 
 class MayEditStepTemplates(BasePermission):

@@ -33,6 +33,15 @@ WRITING: dict[str, Any] = {
 }
 
 
+class CannotRun(Exception):
+    """Work by a template could only fail on this server, so nothing was begun. `code` is stable, `lacks` says what is missing."""
+
+    def __init__(self, code: str, slug: str, lacks: str) -> None:
+        super().__init__(f"The template {slug} cannot run on this server, so nothing was begun. {lacks}")
+        self.code = code
+        self.lacks = lacks
+
+
 class NoCoder(Exception):
     """A template wants code written, and nothing is configured that could. Nothing was made."""
 
@@ -54,7 +63,7 @@ def completed(function: str, config: Mapping[str, Any]) -> dict[str, Any]:
         return dict(config)
 
 
-def require(steps: Sequence[FrozenStep]) -> None:
+def require(steps: Sequence[Mapping[str, Any]]) -> None:
     """Raise NoCoder where one of the steps, or of their sub-steps, would have nobody to do it."""
     if any(_needs_one(step["function"], step["config"]) for step in _all(steps)):
         configured()
@@ -125,7 +134,7 @@ def _program(config: Mapping[str, Any]) -> set[str]:
     return {config[field][0] for field in ("command", "read_command") if field in config}
 
 
-def _all(steps: Sequence[FrozenStep]) -> Iterator[FrozenStep]:
+def _all(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     for step in steps:
         yield step
         yield from _all(step.get("sub_steps", []))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -98,6 +98,11 @@ def _check(name: str, value: str, note: str) -> None:
     if len(name) > 80 or len(note) > 200:
         raise CredentialInvalid("name" if len(name) > 80 else "note", "A name has up to 80 characters, a note up to 200.")
     check_value(value)
+
+
+def names(teams: Iterable[int]) -> set[str]:
+    """Names of the rows that runs of these teams, or of all teams, may use."""
+    return set(Credential.objects.filter(Q(team__isnull=True) | Q(team__in=teams)).values_list("name", flat=True))
 
 
 def resolve(name: str, *, team_id: int | None, to: str = "") -> str:

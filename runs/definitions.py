@@ -279,9 +279,14 @@ def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str], ins
 
 
 def usual(step_type: str) -> StepTemplate | None:
-    """The step template of a step that names its type alone (S4, level 9): `standard-<type>`, else the one called as the type."""
-    found = StepTemplate.objects.filter(slug__in=(f"standard-{step_type}", step_type)).order_by("-version")
+    """The step template of a step that names its type alone."""
+    found = StepTemplate.objects.filter(slug__in=named_by("", step_type)).order_by("-version")
     return min(found, key=lambda kind: kind.slug == step_type, default=None)
+
+
+def named_by(slug: str, step_type: str) -> tuple[str, ...]:
+    """Slugs of the step template that a step means, first choice first: without one `standard-<type>`, else the type's (S4, level 9)."""
+    return (slug,) if slug else (f"standard-{step_type}", step_type)
 
 
 def _no_usual(step_type: str) -> str:

@@ -20,6 +20,7 @@ from checkpoints.models import Thread
 from checkpoints.rounds import Row
 from checkpoints.sealing import KeyMissing
 from runs import definitions, keyed, rights, threads
+from runs.coders import CannotRun
 from runs.engine.facts import line
 from runs.models import QueuedTurn, Run
 from runs.services import InputInvalid
@@ -29,7 +30,10 @@ logger = logging.getLogger(__name__)
 
 LONGEST = 20
 """Messages that may wait on one thread."""
-UNFIT = (rights.NotPermitted, InputInvalid, NothingToResume, definitions.TemplateNotFound, store.CheckpointDamaged, reducers.MergeFailed)
+UNFIT = (
+    rights.NotPermitted, CannotRun, InputInvalid, NothingToResume, definitions.TemplateNotFound, store.CheckpointDamaged,
+    reducers.MergeFailed,
+)  # fmt: skip
 """Why a message that waited cannot begin any more."""
 
 

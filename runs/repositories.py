@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 
-from runs import rights
+from runs import readiness, rights
 from runs.definitions import TemplateNotNamed
 from runs.forges.places import BadForge, checked_project, checked_url, project_of
 from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, Template
@@ -105,8 +105,10 @@ def template_for(url: str, by: User) -> str:
     if repository is not None and repository.default_template:
         return repository.default_template
     refused, allowed = rights.refusals(by), repository.allowed_templates if repository else []
-    known = Template.objects.current().order_by("slug").values_list("slug", "needs_repository")
-    slugs = [slug for slug, needs in known if slug not in refused and (needs or not url) and (not allowed or slug in allowed)]
+    known = Template.objects.current().order_by("slug")
+    fitting = [one for one in known if one.slug not in refused and (one.needs_repository or not url)]
+    lacks = readiness.lacking(fitting, by=by)
+    slugs = [one.slug for one in fitting if one.slug not in lacks and (not allowed or one.slug in allowed)]
     listed = f"You may use: {', '.join(slugs)}." if slugs else "There is none that you may use here."
     raise TemplateNotNamed(f"The order names no template, so nothing was begun. {listed}")
 

@@ -16,7 +16,7 @@ from django.db.models import Q, QuerySet
 from checkpoints import clock, codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
-from runs import coders, definitions, files, forks, imported, keyed, repositories, rights, urgency
+from runs import coders, definitions, files, forks, imported, keyed, readiness, repositories, rights, urgency
 from runs.engine import approvals, code_changes, commit, damage, ending
 from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
@@ -77,12 +77,13 @@ def submit(
         again_of: the earlier order that this one asks for again (`asking_again`).
 
     Raises:
-        definitions.TemplateNotFound, InputInvalid, sources.BadSource, OrdersStopped, coders.NoCoder: nothing was made; the message says
-            what to change.
+        definitions.TemplateNotFound, InputInvalid, sources.BadSource, OrdersStopped, coders.CannotRun: nothing was made; the message
+            says what to change.
         rights.NotPermitted: the template or the repository is not for this person, or the work could not be delivered for them.
     """
     recipe = definitions.current(template or repositories.template_for(repository_url, by))
     rights.check_order(recipe.slug, by)
+    readiness.require(recipe, team=team.pk if team else None)
     values = dict(input or {})
     check_words(title.strip(), request)
     check_input(recipe, values)

@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 
 from checkpoints import clock, codec, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread, WhenBusy
-from runs import conversation, definitions, keyed, remembered, rights, urgency
+from runs import conversation, definitions, keyed, readiness, remembered, rights, urgency
 from runs.engine.begin import Start, begin, following
 from runs.engine.facts import line, unkept
 from runs.forks import check_imported, terms
@@ -90,6 +90,8 @@ class Place:
     head: Checkpoint | None
     last: Run | None
     """The run that wrote the head."""
+    team: int | None = None
+    """Whose credentials its runs may use."""
 
 
 @transaction.atomic(durable=True)
@@ -110,9 +112,10 @@ def open_thread(
 
 
 def place_of(thread_id: uuid.UUID) -> Place:
-    head = Thread.objects.select_related("head").get(pk=thread_id).head
+    thread = Thread.objects.select_related("head").get(pk=thread_id)
+    head = thread.head
     related = Run.objects.select_related("definition", "thread", "work_order")
-    return Place(head=head, last=related.filter(pk=head.run_id).first() if head else None)
+    return Place(head=head, last=related.filter(pk=head.run_id).first() if head else None, team=thread.team_id)
 
 
 def offer(place: Place, *, now: dt.datetime) -> dict[str, str] | None:
@@ -133,7 +136,7 @@ def invoke(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
         NothingToResume: no input, and nothing that a run could go on with.
         InputInvalid, definitions.TemplateNotFound: what was given cannot be used.
         ReviewStands: the caller names a place behind a step that has review rules.
-        rights.NotPermitted: the template is not for this person.
+        rights.NotPermitted, coders.CannotRun: the template is not for this person, or cannot run here.
         store.CheckpointDamaged, reducers.MergeFailed: the state cannot be loaded or merged; never a silent fresh start (C24).
     """
     try:
@@ -311,6 +314,7 @@ def _definition(turn: Turn, place: Place) -> Definition:
         raise InputInvalid({"template": ["This thread has not run yet: name the template of its first run."]})
     template = definitions.current(slug)
     _check_template(template, turn)
+    readiness.require(template, team=place.team)
     return definitions.freeze(template)
 
 

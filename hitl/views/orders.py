@@ -23,9 +23,9 @@ from hitl.models import Via
 from hitl.paging import Address
 from hitl.views import artifacts, family, typed
 from hitl.views.common import person
-from runs import asking_again, rights
+from runs import asking_again, readiness, rights
 from runs import services as runs
-from runs.coders import NoCoder
+from runs.coders import CannotRun
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.engine.interruptions import STOPS
 from runs.models import Repository, Template, WorkOrder
@@ -59,9 +59,10 @@ def order_new(request: HttpRequest) -> HttpResponse:
     """The form is rendered from the template's input schema; `?repository=<id>` begins it with what is settled for that repository."""
     chosen, refused = _chosen(request), rights.refusals(person(request))
     known = list(Template.objects.current().order_by("slug"))
+    lacks = readiness.lacking(known, by=person(request))
     fitting = [one for one in known if not (chosen and chosen.allowed_templates) or one.slug in chosen.allowed_templates]
-    templates = [one for one in fitting if one.slug not in refused]
-    closed = [(one, refused[one.slug]) for one in fitting if one.slug in refused]
+    templates = [one for one in fitting if one.slug not in refused and one.slug not in lacks]
+    closed = [(one, refused.get(one.slug) or lacks[one.slug]) for one in fitting if one not in templates]
     if not templates:
         return render(request, "hitl/order_new.html", {"templates": [], "form": None, "closed": closed})
     usable = Repository.objects.visible_to(person(request)).filter(rights.usable(person(request)), use_template_execution=True)
@@ -118,7 +119,7 @@ def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | N
         )
     except InputInvalid as error:
         form.add_errors(error.errors)
-    except (NoCoder, TemplateInvalid, NotPermitted) as error:
+    except (CannotRun, TemplateInvalid, NotPermitted) as error:
         form.add_error(None, str(error))
     except (BadSource, OrdersStopped) as error:
         form.add_error("repository_url" if "repository_url" in form.fields else None, str(error))
@@ -225,7 +226,7 @@ def order_again(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
         InputInvalid,
         TemplateNotFound,
         TemplateInvalid,
-        NoCoder,
+        CannotRun,
         BadSource,
         OrdersStopped,
         NotPermitted,

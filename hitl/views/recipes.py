@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from hitl.template_form import TemplateForm, pauses_of
 from hitl.views.common import person
-from runs import definitions, rights
+from runs import definitions, readiness, rights
 from runs.models import Template
 
 
@@ -20,10 +20,9 @@ from runs.models import Template
 @login_required
 def template_list(request: HttpRequest) -> HttpResponse:
     found = Template.objects.current().order_by("title", "slug")
-    refused = rights.refusals(person(request))
-    return render(
-        request, "hitl/templates.html", {"rows": [(template, pauses_of(template), refused.get(template.slug)) for template in found]}
-    )
+    refused, lacks = rights.refusals(person(request)), readiness.lacking(found, by=person(request))
+    rows = [(template, pauses_of(template), refused.get(template.slug) or lacks.get(template.slug)) for template in found]
+    return render(request, "hitl/templates.html", {"rows": rows})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -67,5 +66,6 @@ def _page(request: HttpRequest, form: TemplateForm, *, may: bool, status: int = 
         for field in form.fields.values():
             field.disabled = True
     context: dict[str, Any] = {"template": form.template, "form": form, "may": may, "refused": status == 403}
+    context["cannot_run"] = readiness.lacking([form.template], by=person(request)).get(form.template.slug)
     context["who_may_order"] = rights.who_may(rights.access_to(form.template.slug))
     return render(request, "hitl/template.html", context, status=status)

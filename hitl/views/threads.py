@@ -30,7 +30,7 @@ from hitl.views import artifacts, chat, family, second_look
 from hitl.views.common import home_of, person, place_of
 from runs import queued, rights
 from runs import threads as turns
-from runs.coders import NoCoder
+from runs.coders import CannotRun
 from runs.definitions import TemplateNotFound
 from runs.forks import ImportStands, ReviewStands
 from runs.models import Pause, Run, Template
@@ -60,7 +60,7 @@ BECAME = {
 }
 REFUSED: dict[type[Exception], int] = {
     TemplateNotFound: 404,
-    NoCoder: 409,
+    CannotRun: 422,
     rights.Forbidden: 403,
     rights.SwitchedOff: 409,
     services.AlreadyAnswered: 409,

@@ -15,7 +15,7 @@ from hitl import erasure, invariants, services, threads
 from hitl.models import Via
 from runs import queued, tasks
 from runs.engine.advance import advance
-from runs.models import Pause, QueuedTurn, Run
+from runs.models import Pause, QueuedTurn, Run, StepTemplate
 from runs.states import CANCELLED, COMPLETED
 from runs.threads import ThreadBusy, Turn
 from tests.databases import at_once
@@ -130,6 +130,16 @@ def test_what_cannot_begin_any_more_is_refused_in_the_log_and_the_next_takes_its
     refused = QueuedTurn.objects.get(status="refused")
     assert "takes no part" in refused.words
     assert any("was not taken" in event.data.get("message", "") for event in log.after(thread.pk, 0))
+
+
+def test_a_message_whose_template_cannot_run_here_any_more_is_refused_too(thread, ana):
+    """Before, what nobody here could do was an error that no look at the line had foreseen, and the line stood still."""
+    busy(thread, WhenBusy.QUEUE)
+    drive(say(thread, "one", ana).run)
+    queued.put(thread.pk, Turn(input={"input": "two"}), by=ana)
+    StepTemplate.objects.update(function="shop.closed")
+    assert queued.begin_next(thread.pk) is None
+    assert "cannot run on this server" in QueuedTurn.objects.get(status="refused").words
 
 
 def test_an_interrupting_message_ends_the_run_and_keeps_what_was_said_so_far(thread, ana):

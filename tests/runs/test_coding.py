@@ -149,12 +149,12 @@ def test_what_an_agent_was_told_said_and_cost_is_kept_and_told(ordered, client, 
 
 
 def test_without_an_agent_an_order_is_refused_and_told_what_to_set(make_order, repository, client, ana):
-    """Capability 8: 409 at the API, the form again at the page; nothing is made that could hang."""
+    """Capability 8: 422 at the API, the form again at the page; nothing is made that could hang."""
     client.force_login(ana)
     for template in ("advanced-dev-workflow", "quick-fix-workflow"):
         body = {"template": template, "user_request": "Greet.", "repository_url": str(repository)}
         refused = client.post("/api/v1/work-orders", body, content_type="application/json")
-        assert (refused.status_code, refused.json()["code"]) == (409, "no_coder")
+        assert (refused.status_code, refused.json()["code"]) == (422, "no_coder")
         assert "WAYSTATION_CODER" in refused.json()["detail"] and "WAYSTATION_MODEL" in refused.json()["detail"]
         page = client.post("/work-orders/new", {"template": template, "request": "Greet.", "repository_url": str(repository)})
         assert (page.status_code, "WAYSTATION_CODER" in page.content.decode()) == (422, True)
@@ -178,7 +178,7 @@ def test_a_setting_that_is_no_agent_is_said_so(settings, tmp_path, templates):
 def test_the_agent_is_frozen_with_the_order(make_order, control, repository, settings):
     """P10: another agent in the settings is one for other orders."""
     order = make_order("quick-fix-workflow", request="Greet.", repository_url=str(repository))
-    settings.WAYSTATION_CODER = "codex"
+    settings.WAYSTATION_CODER, settings.WAYSTATION_CREDENTIALS_FROM_ENV = "codex", ["openai"]
     [plan, *_] = Definition.objects.get(pk=order.definition_id).steps
     config: Any = plan["config"]
     assert (config["executor"], config["command"][1]) == ("command", str(CODER))

@@ -155,9 +155,8 @@ def test_without_the_libraries_of_vendors_and_forges_the_demo_works_and_a_step_s
     saved = call("PUT", "templates/workflows/asking", {"title": "Asking", "needs_repository": False, "steps": steps})
     assert line in saved["warnings"][0]
     assert call("GET", "templates/workflows/chat-agent")["warnings"] == []
-    failed = ready.ended(call("POST", "work-orders", {"template": "asking", "user_request": "Hello"})["id"], token, "failed")
-    assert failed["failure_code"] == "not_installed"
-    assert line in failed["error_message"]
+    status, refused = ready.call("POST", "/api/v1/work-orders", {"template": "asking", "user_request": "Hello"}, token=token)
+    assert (status, refused["code"], line in refused["detail"]) == (422, "not_installed", True)
     said = call("POST", "work-orders", {"template": "chat-agent", "input": {"input": "Hello"}})
     ready.ended(said["id"], token)
     repository = call("GET", "repositories")["results"][0]

@@ -11,7 +11,8 @@ from checkpoints.store import CheckpointDamaged
 from hitl import policy, services, voting
 from hitl.models import Via, Vote
 from runs import services as runs
-from runs.definitions import TemplateNotFound
+from runs.coders import CannotRun
+from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.models import WorkOrder
 from runs.rights import NotPermitted
 from runs.services import InputInvalid, OrdersStopped
@@ -34,6 +35,8 @@ REFUSALS = (
     InputInvalid,
     OrdersStopped,
     NotPermitted,
+    CannotRun,
+    TemplateInvalid,
     TemplateNotFound,
     BadSource,
 )
