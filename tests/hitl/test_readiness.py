@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from runs import coders, definitions, readiness, services
 from runs import threads as turns
 from runs.agents.model import Endpoint
-from runs.models import Credential, StepTemplate, WorkOrder
+from runs.models import Credential, StepTemplate, Template, WorkOrder
 from tests.ruled import browser, rest
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database, pytest.mark.usefixtures("templates")]
@@ -88,10 +88,10 @@ def test_each_thing_that_may_be_missing_has_its_code(ana, settings, monkeypatch,
     StepTemplate.objects.filter(slug="tool").update(config={"tools": ["crystal_ball"]})
     StepTemplate.objects.filter(slug="step").update(function="shop.closed")
     StepTemplate.objects.filter(slug="gone").delete()
-    found = {slug: refusal.code for slug, refusal in readiness.lacking(definitions.Template.objects.current(), by=ana).items()}
+    found = {slug: refusal.code for slug, refusal in readiness.lacking(Template.objects.current(), by=ana).items()}
     assert found["quick-fix-workflow"] == "no_repository_allowed"
     settings.WAYSTATION_GIT_HOSTS = ["github.com"]
-    found = {slug: refusal.code for slug, refusal in readiness.lacking(definitions.Template.objects.current(), by=ana).items()}
+    found = {slug: refusal.code for slug, refusal in readiness.lacking(Template.objects.current(), by=ana).items()}
     assert found == {
         "vendor": "credential_missing",
         "library": "not_installed",
@@ -110,6 +110,6 @@ def test_each_thing_that_may_be_missing_has_its_code(ana, settings, monkeypatch,
 def test_a_list_asks_the_database_no_more_for_more_templates(ana, django_assert_max_num_queries):
     for number in range(10):
         template(f"more-{number}", {"model": "openai:a", "credential": "shop-key"})
-    found = list(definitions.Template.objects.current())
+    found = list(Template.objects.current())
     with django_assert_max_num_queries(3):
         assert len(readiness.lacking(found, by=ana)) >= 10
