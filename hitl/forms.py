@@ -187,6 +187,7 @@ class WorkOrderForm(forms.Form):
         offer_teams(self, user)
         if not template.needs_repository:
             del self.fields["repository_url"]
+            self.fields["title"].help_text = "Left empty, it is named after the template."
         self.takes_files = attached.names_in(self.schema)
         if self.takes_files:
             self.fields["title"].help_text = "Left empty, it is named after the template and the file."

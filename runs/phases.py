@@ -7,6 +7,7 @@ import re
 from runs.engine.interruptions import AFTER, BEFORE, SUSPENDED
 from runs.models import WorkOrder
 from runs.states import CANCELLED, EXPIRED, RunStatus
+from runs.workflows import sequence
 
 WORDS = {
     "needs_bookkeeper_decision": "Needs a bookkeeper's decision",
@@ -27,7 +28,13 @@ def whereabouts(order: WorkOrder) -> str:
     """The phase of an order in words; of one that ended without its result, what happened and at which step."""
     if order.status != "failed":
         return words(order.phase)
-    steps = {step["name"]: step["title"] for step in order.definition.steps}
-    step = steps.get(order.current_step, order.current_step) or order.definition.steps[0]["title"]
+    steps = order.definition.steps
+    place = sequence.place_in(steps, order.current_step or steps[0]["name"], asked(order))
     ends = {CANCELLED: "Cancelled", EXPIRED: "Expired"}
-    return f"{ends.get(RunStatus(order.latest_run.status), 'Stopped') if order.latest_run else 'Stopped'} at {step}"
+    return f"{ends.get(RunStatus(order.latest_run.status), 'Stopped') if order.latest_run else 'Stopped'} at {place}"
+
+
+def asked(order: WorkOrder) -> str | None:
+    """The phase of the question at which an order is paused, or ended without an answer; None where it asks nothing."""
+    head = order.thread.head
+    return None if head is None else head.metadata.get("blocking_reason")

@@ -403,7 +403,8 @@ def resume(
     lines = [line(f"Workflow resumed with decision: {action}", step=pause.step, by=by), *unkept(update or {}, pause.step)]
     if action == sequence.REVISE:
         lines += [line(f"Re-running step: {to} with feedback", step=to), line(f"Revision feedback: {feedback}", step=to)]
-    received = (EventKind.APPROVAL_RECEIVED, {**answer, "pause_id": pause.shown_id, "step": pause.step, "to": to})
+    label = {"label": pause.labels[action]} if action in pause.labels else {}
+    received = (EventKind.APPROVAL_RECEIVED, {**answer, **label, "pause_id": pause.shown_id, "step": pause.step, "to": to})
     resumed = (EventKind.RUN_RESUMED, {"decision": action, "step": to, **({"goes_on_at": at.isoformat()} if at else {})})
     fields = {"status": PENDING, "due_at": at or clock.FromNow(), "queue": queue}
     facts = [received, created(checkpoint), resumed, *lines]

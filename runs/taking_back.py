@@ -63,7 +63,7 @@ def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]
     again.save(force_insert=True)
     live.inbox_hint_on_commit()
     undone = (EventKind.PAUSE_UPDATED, {"what": "undone", "pause_id": pause.shown_id, "step": pause.step, "by": by, **told})
-    words = f"{by} took the answer back before the run went on with it"
+    words = "The answer was taken back before the run went on with it"
     log.append(run.thread_id, run.pk, [undone, line(words, pause.step, by=by), *asking(again, checkpoint)])
     ending.note_on_parent(run, f"asks again: {by} took the answer back", pause_id=again.shown_id)
     return again

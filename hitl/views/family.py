@@ -22,6 +22,7 @@ from hitl.schema_form import SchemaForm
 from hitl.views import cards, typed
 from hitl.views.common import home_of, place_of
 from runs import waits
+from runs.engine.interruptions import STOPS
 from runs.models import Definition, Pause, Run
 from runs.states import LIVE, PAUSED, PENDING, RUNNING
 from runs.workflows import sequence
@@ -260,7 +261,7 @@ def _own_steps(pause: Pause) -> list[dict[str, str]]:
     definition = pause.run.definition
     if pause.run.parent_id is None or len(definition.steps) < 2:
         return []
-    return progress_of(definition, pause.step, "paused")
+    return progress_of(definition, pause.step, "paused", pause.phase)
 
 
 def cancel_of(pause: Pause, *, guest: bool = False) -> dict[str, str]:
@@ -303,28 +304,29 @@ def _with(names: list[str]) -> str:
     return f" and with it {' and '.join(names)}" if names else ""
 
 
-def progress_of(definition: Definition, current: str, status: str, *, gathers: bool = False, asks: bool = False) -> list[dict[str, str]]:
-    """The steps and the pauses between them, each `done`, `now`, `failed` or `todo`.
+def progress_of(definition: Definition, current: str, status: str, phase: str | None, *, gathers: bool = False) -> list[dict[str, str]]:
+    """The steps and the pauses between them, each `done`, `now`, `failed` or `todo`; what is `now` and waits for a worker is `next` too.
 
     Args:
         status: an order's. With `gathers` its child runs work for the current step, and `paused` says that one of them asks.
-        asks: the question that is open is the current step's own, which is not done before it is answered.
+        phase: of the question that is open, or that the run ended at; None where there is none. A question that is not the pause
+            after its step is the step's own, which is not done before it is answered.
     """
     parts: list[dict[str, str]] = []
     state = "done" if current else "todo"
     for step in definition.steps:
         here = step["name"] == current and status != "completed"
-        in_between = here and asks and not step["pause_after"]
-        asks_itself = here and status == "paused" and not gathers and not in_between
+        stopped = status == "paused" and phase in STOPS
+        is_done = here and not gathers and (stopped or (status in {"paused", "failed"} and sequence.asks_after(step, phase)))
         if here:
             state = "todo"
-        work = ("done" if asks_itself else "failed" if status == "failed" else "now") if here else state
-        person = {"person": "yes"} if here and (gathers or in_between) and status == "paused" else {}
-        parts.append({"title": step["title"], "state": work, **person})
+        at = "failed" if status == "failed" else "now"
+        more = {"person": "yes"} if status == "paused" else {"next": "yes"} if status == "pending" else {}
+        parts.append(
+            {"title": step["title"], "state": "done" if is_done else at, **more} if here else {"title": step["title"], "state": state}
+        )
         if step["pause_after"]:
-            waits = "now" if asks_itself else state
-            heading = sequence.HEADINGS.get(step["pause_phase"], "Answer").removeprefix("Waiting for ")
-            parts.append({"title": heading, "state": waits, "person": "yes"})
+            parts.append({"title": sequence.pause_title(step), "state": at if is_done else state, "person": "yes"})
     return parts
 
 

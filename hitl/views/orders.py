@@ -23,11 +23,10 @@ from hitl.models import Via
 from hitl.paging import Address
 from hitl.views import artifacts, family, typed
 from hitl.views.common import person
-from runs import asking_again, readiness, rights
+from runs import asking_again, phases, readiness, rights
 from runs import services as runs
 from runs.coders import CannotRun
 from runs.definitions import TemplateInvalid, TemplateNotFound
-from runs.engine.interruptions import STOPS
 from runs.models import Repository, Template, WorkOrder
 from runs.rights import NotPermitted
 from runs.services import InputInvalid, OrdersStopped
@@ -179,8 +178,7 @@ def _parts_of(order: WorkOrder, here: Address, *, by: User, wanted: str, **answe
 
 
 def progress(order: WorkOrder) -> list[dict[str, str]]:
-    asks = order.status == "paused" and order.phase not in STOPS
-    return family.progress_of(order.definition, order.current_step, order.status, gathers=order.gathering, asks=asks)
+    return family.progress_of(order.definition, order.current_step, order.status, phases.asked(order), gathers=order.gathering)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

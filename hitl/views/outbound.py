@@ -71,7 +71,7 @@ class EndpointForm(forms.Form):
         required=False,
         widget=forms.CheckboxSelectMultiple,
         label="When",
-        help_text="None ticked is always.",
+        help_text="If none is ticked: always.",
     )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:

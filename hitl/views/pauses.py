@@ -23,7 +23,7 @@ from hitl.views import family, orders, second_look, threads, typed
 from hitl.views.common import home_of, person, place_of, root_of
 from runs.models import Pause
 from runs.states import PauseStatus
-from runs.workflows.sequence import CANCEL
+from runs.workflows.sequence import CANCEL, REVISE
 
 REFUSED: dict[type[Exception], int] = {
     services.AlreadyAnswered: 409,
@@ -79,6 +79,8 @@ def _became(decision: Decision) -> str:
     """What is said to who answered."""
     edited = " with your edits" if decision.edited_content else ""
     label = links.label_of(decision.pause, decision.action) if decision.pause else decision.action
+    if decision.action == REVISE:
+        return "You asked for a revision."
     return f"You {services.PAST.get(decision.action, f'answered “{label}”')}{edited}."
 
 

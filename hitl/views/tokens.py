@@ -32,7 +32,9 @@ class TokenForm(forms.Form):
     name = forms.CharField(max_length=80, help_text="What will use it, such as the name of a script.")
     scope = forms.ChoiceField(choices=ApiToken.Scope.choices, initial=ApiToken.Scope.READ, label="What it may do")
     days = forms.IntegerField(min_value=1, max_value=366, initial=DAYS, required=False, label="Valid for, in days")
-    never = forms.BooleanField(required=False, label="It never expires", help_text="Until somebody revokes it; better name a day.")
+    never = forms.BooleanField(
+        required=False, label="It never expires", help_text="It is valid until somebody revokes it. A number of days is safer."
+    )
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = self.cleaned_data

@@ -117,8 +117,7 @@ def expire(pause: Pause, *, now: dt.datetime) -> list[Wake] | None:
 
     Gives what `cancel` gives. A run that asks has no child runs at work.
     """
-    title = next((step["title"] for step in pause.run.frozen.steps if step["name"] == pause.step), pause.step)
-    words = f"Expired at {title}: nobody answered in time"
+    words = f"Expired at {sequence.place_in(pause.run.frozen.steps, pause.step, pause.phase)}: nobody answered in time"
     at = pause.deadline_at.isoformat() if pause.deadline_at else None
     told = {"error": words, "pause_id": pause.shown_id, "step": pause.step, "deadline_at": at}
     facts: Facts = [line(words, pause.step, level="warning"), (EventKind.RUN_EXPIRED, told)]

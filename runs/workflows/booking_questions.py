@@ -28,6 +28,7 @@ MAX_OPTIONS = 1_200
 """Of all fields that ask for an account together."""
 MAX_BYTES = 24_000
 """Of the text of all accounts: a schema may have `schemas.MAX_BYTES` in all."""
+IBAN = "Without spaces, such as DE89370400440532013000."
 TERMS: dict[str, dict[str, Any]] = {
     "BT-1": {"title": "Invoice number", "minLength": 1, "maxLength": 100},
     "BT-2": {"title": "Issue date", "format": "date", "description": "As 2026-12-31."},
@@ -35,10 +36,10 @@ TERMS: dict[str, dict[str, Any]] = {
     "BT-5": {"title": "Currency", "pattern": "^[A-Z]{3}$", "description": "Three letters, such as EUR."},
     "BT-9": {"title": "Due date", "format": "date", "description": "As 2026-12-31."},
     "BT-27": {"title": "Name of the seller", "minLength": 1, "maxLength": 200},
-    "BT-31": {"title": "VAT id of the seller", "pattern": "^[A-Z]{2}[0-9A-Z+*]{2,13}$", "description": "Such as DE123456789."},
+    "BT-31": {"title": "VAT id of the seller", "pattern": "^[A-Z]{2}[0-9A-Z+*]{2,13}$", "description": "Such as DE136695976."},
     "BT-40": {"title": "Country of the seller", "pattern": "^[A-Z]{2}$", "description": "Two letters, such as DE."},
     "BT-44": {"title": "Name of the buyer", "minLength": 1, "maxLength": 200},
-    "BT-84": {"title": "IBAN to pay to", "pattern": "^[A-Z]{2}[0-9]{2}[0-9A-Z]{11,30}$", "description": "Without spaces."},
+    "BT-84": {"title": "IBAN to pay to", "pattern": "^[A-Z]{2}[0-9]{2}[0-9A-Z]{11,30}$", "description": IBAN},
     **{term: {"title": title, "pattern": AMOUNT, "description": "With a dot, such as 1190.00."} for term, title in TOTALS.items()},
 }  # fmt: skip
 assert TERMS.keys() == SUPPLIED
@@ -80,7 +81,7 @@ def ask_supplier_for_terms(case: Case, missing: Sequence[Finding], *, again: boo
     terms = list(dict.fromkeys(one.term for one in missing))
     properties = {term: _term(term, [one for one in missing if one.term == term]) for term in terms}
     listed = "\n".join(f"- {cell(one.text, 300)}" for one in missing)
-    first = "What came does not settle it yet. " if again else ""
+    first = "The answer does not settle it yet. " if again else ""
     content = f"# {about(case)}\n\n{first}It cannot be booked until the supplier has told:\n\n{listed}\n\n{_letter(case, missing)}"
     report = Report(content=content, facts=facts(case), effects=["Checks the invoice again with these values; its file is not read again."])
     words = f"{first}{_wish(case)}:\n\n{listed}\n\nPlease send it here, or send a corrected invoice."

@@ -60,7 +60,7 @@ INPUT_SCHEMA: dict[str, Any] = {
         "push": {
             "type": "boolean",
             "title": "Push the branch",
-            "description": "When all is approved, push the branch to where it came from, if that is left to the order.",
+            "description": "When all is approved, push the branch to where it came from, if the repository leaves that to the order.",
             "default": False,
         },
     },
@@ -131,7 +131,7 @@ def plan(state: State, context: Context) -> Outcome:
 
 def _ask_again(said: str, scope: Scope, context: Context) -> Ask:
     """Nothing of an order's words is understood: whoever asked for a login page does not want unused imports removed instead."""
-    context.log("The order's words were not understood, so nothing is planned yet", level="warning")
+    context.log("The request was not understood, so nothing is planned yet", level="warning")
     content = "\n\n".join(
         [
             f"# Not understood\n\n- “{plain(said, 500)}”",
@@ -141,7 +141,7 @@ def _ask_again(said: str, scope: Scope, context: Context) -> Ask:
         ]
     )
     return Ask(
-        question="What is to be tidied? Nothing of the order's words was understood.",
+        question="What should be tidied? The request was not understood.",
         ways={REVISE: context.step},
         report=Report(content=content),
         update={"scope": scope},
@@ -275,7 +275,9 @@ def _findings_row(before: TidyState, context: Context) -> Row:
     return Row(
         claim="What was to be fixed is gone",
         passed=not left,
-        found=f"{len(left)} findings are left: {named}" if left else f"ruff finds none of the {count(len(fixed), 'rule')} in these files",
+        found=f"{len(left)} findings are left: {named}"
+        if left
+        else f"{count(len(fixed), 'rule')} checked: ruff finds none of it in these files",
     )
 
 

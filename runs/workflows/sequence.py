@@ -151,6 +151,24 @@ def completed(steps: Sequence[FrozenStep], next_step: str) -> int:
     return names.index(next_step) if next_step in names else len(names)
 
 
+def asks_after(step: FrozenStep, phase: str | None) -> bool:
+    """Whether a question of this phase is the pause after the step, and not one that the step itself asked before it was done."""
+    return step["pause_after"] and phase == step["pause_phase"]
+
+
+def pause_title(step: FrozenStep) -> str:
+    """The pause after a step, as progress and ends name it."""
+    return HEADINGS.get(step["pause_phase"], "Answer").removeprefix("Waiting for ")
+
+
+def place_in(steps: Sequence[FrozenStep], name: str, phase: str | None) -> str:
+    """Where work stands, in words: the pause after a step where `phase` is of that question, else the step; an unknown name as it is."""
+    step = next((step for step in steps if step["name"] == name), None)
+    if step is None:
+        return name
+    return pause_title(step) if asks_after(step, phase) else step["title"]
+
+
 def phase_of(step_type: str) -> str:
     return PHASES.get(step_type, "executing")
 

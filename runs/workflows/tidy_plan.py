@@ -87,13 +87,13 @@ def _title(plan: Plan) -> str:
 def _feedback(feedback: Feedback) -> list[str]:
     parts = []
     if feedback.applied:
-        words = "Your feedback was applied:" if feedback.whose == "feedback" else "Of the request was understood:"
+        words = "Your feedback was applied:" if feedback.whose == "feedback" else "Understood of the request:"
         parts.append(f"**{words}** {'; '.join(feedback.applied)}.")
     if feedback.notes:
         parts.append("\n".join(f"- {plain(note, 400)}." for note in feedback.notes[:20]))
     if feedback.not_understood:
         wishes = "\n".join(f"- “{plain(text, 200)}”" for text in feedback.not_understood[:20])
-        nothing = "" if feedback.applied else "Nothing of your words was understood, so the plan below is as it was. "
+        nothing = "" if feedback.applied else "None of this was understood, so the plan below is as it was. "
         use = "Use a rule code or a path, as in “skip UP007, not in tests/”."
         parts.append(f"{'##' if feedback.applied else '#'} Not understood\n\n{wishes}\n\n{nothing}{use}")
     return parts
@@ -142,7 +142,7 @@ def _sources(scope: Scope) -> list[str]:
         return []
     sources = scope["sources"]
     lines = [*_python(sources), *_settings(sources)]
-    return ["## By the repository's own words\n\n" + "\n".join(f"- {line}" for line in lines)]
+    return ["## What the repository says\n\n" + "\n".join(f"- {line}" for line in lines)]
 
 
 def _python(sources: Sources) -> list[str]:
@@ -152,7 +152,7 @@ def _python(sources: Sources) -> list[str]:
     if python["asked"] and python["asked"] != python["version"]:
         lines[0] += f" The order asks for {python['asked']}; the older one counts, for the repository supports it."
     elif not python["source"]:
-        lines[0] += " " + ("That is the order's." if python["asked"] else "That is a guess: name another one in the order.")
+        lines[0] += " " + ("The order names it." if python["asked"] else "That is a guess: name another one in the order.")
     if version_of(python) < OLDEST_OF_RUFF:
         lines.append(f"ruff writes Python 3.7 and newer, so the rules {', '.join(UPGRADES)} are left out.")
     return lines

@@ -171,7 +171,7 @@ def test_what_nobody_answers_expires(asked, ana):
     run = order.latest_run
     assert (pause.status, run.status, run.failure_code, order.status) == ("expired", "expired", "expired", "failed")
     assert (pause.closed_at, run.ended_at) == (at(pause, 4), at(pause, 4))
-    assert run.error == "Expired at Plan: nobody answered in time"
+    assert run.error == "Expired at Plan Approval: nobody answered in time"
     assert kinds(order)[-3:] == ["log", "run_expired", "checkpoint_created"]
     assert (order.thread.head.status, order.thread.head.metadata["failure_code"]) == ("failed", "expired")
     assert not Decision.objects.exists()

@@ -359,13 +359,20 @@ def test_anchors_are_dropped_once_a_day_and_only_where_something_was_decided(cha
 
 
 def test_anchors_are_printed_to_be_kept_elsewhere(chain):
+    """The day's were printed by who wrote them alone: where the worker had done so, an operator got no line at all."""
     out = StringIO()
     call_command("anchor_ledger", stdout=out)
     assert out.getvalue() == f"{Anchor.objects.get()}\n"
     again, everything = StringIO(), StringIO()
     call_command("anchor_ledger", stdout=again)
     call_command("anchor_ledger", "--all", stdout=everything)
-    assert (again.getvalue(), everything.getvalue()) == ("", out.getvalue())
+    assert (again.getvalue(), everything.getvalue()) == (out.getvalue(), out.getvalue())
+
+
+def test_a_day_without_decisions_says_that_it_has_no_anchor():
+    out, said = StringIO(), StringIO()
+    call_command("anchor_ledger", stdout=out, stderr=said)
+    assert out.getvalue() == "" and "Nothing was decided since the last anchors" in said.getvalue()
 
 
 def test_guards_name_the_tables_of_the_ledger():

@@ -33,7 +33,7 @@ def test_an_order_that_repo_tidy_cannot_serve_pauses_and_goes_on_with_words_that
     if then:
         assert order.phase == then
         plan = pause_of(order)
-        assert "**Of the request was understood:** only F401; only `src`." in plan.content
+        assert "**Understood of the request:** only F401; only `src`." in plan.content
         for action in ("approve", "skip_review"):
             people.decide(pause_of(order).pk, action=action, by=ana, via=Via.PAGE)
             order = drive(fresh(order))

@@ -14,13 +14,14 @@ from django.template import Context as TemplateContext
 from django.template import Template
 from django.utils import timezone
 
-from hitl import postponing, services
+from checkpoints.models import Event
+from hitl import postponing, services, undoing
 from hitl.models import Via
 from runs import definitions
 from runs.engine.advance import advance
 from runs.models import Pause
 from runs.phases import words
-from runs.workflows.base import Context, Go, Outcome, Report, State, step
+from runs.workflows.base import Ask, Context, Go, Outcome, Report, State, step
 from tests.anything import order_that as order_that
 from tests.conftest import drive, fresh, pause_of
 from tests.databases import file_database as file_database
@@ -51,6 +52,18 @@ def status_of(html: str) -> tuple[str, str]:
     found = re.search(r'<p class="state">\s*<span class="status [a-z]*">([^<]*)</span>\s*(?:<span class="phase">([^<]*)</span>)?', html)
     assert found, html
     return found[1], found[2] or ""
+
+
+def progress_of(html: str) -> list[tuple[str, str]]:
+    """The steps at the top of a page, each with what a screen reader says of it."""
+    listed = html.partition('<ol class="steps"')[2].partition("</ol>")[0]
+    return re.findall(r'<span>([^<]*)</span><span class="sr">, ([^<]*)</span>', listed)
+
+
+def timeline_of(html: str) -> list[str]:
+    """The lines of the timeline in words, newest first."""
+    listed = html.partition('<ol class="timeline"')[2].partition("</ol>")[0]
+    return [" ".join(re.sub(r"<[^>]*>", " ", line.partition("<div>")[2]).split()) for line in listed.split("</li>")]
 
 
 def text(response: Any) -> str:
@@ -115,21 +128,84 @@ def test_phases_are_words(asked, page):
 
 
 def test_what_ended_says_how_and_where(asked, make_order, page, ana):
-    """Pages said "Expired at executing phase" and "Failed · Executing" of work that nobody executed any more."""
+    """Pages said "Expired at executing phase" and "Failed · Executing" of work that nobody executed any more.
+
+    Then "Expired at Plan", with Plan marked as what stopped, though that was done and its approval was what nobody gave.
+    """
     late = asked(deadline={"after": "PT1H"})
     fire(pause_of(late).pk, now=timezone.now() + dt.timedelta(hours=2))
     shown = text(page.get(url(late)))
-    assert status_of(shown) == ("Failed", "Expired at Plan")
-    assert "Expired at Plan: nobody answered in time" in shown
+    assert status_of(shown) == ("Failed", "Expired at Plan Approval")
+    assert "Expired at Plan Approval: nobody answered in time" in shown
+    assert progress_of(shown)[:3] == [("Plan", "done"), ("Plan Approval", "stopped here"), ("Finish", "to come")]
     gone = asked()
     services.decide(pause_of(gone).pk, action="cancel", by=ana, via=Via.PAGE)
-    assert status_of(text(page.get(url(gone)))) == ("Failed", "Cancelled at Plan")
+    assert status_of(text(page.get(url(gone)))) == ("Failed", "Cancelled at Plan Approval")
     broken = drive(make_order("writing-fail"))
     assert status_of(text(page.get(url(broken)))) == ("Failed", "Stopped at Fail")
     listed = text(page.get("/work-orders/"))
-    for words_ in ("Expired at Plan", "Cancelled at Plan", "Stopped at Fail"):
+    for words_ in ("Expired at Plan Approval", "Cancelled at Plan Approval", "Stopped at Fail"):
         assert words_ in listed
     assert "Executing" not in listed
+
+
+def test_a_question_that_a_step_asks_in_its_midst_is_the_steps_own(order_that, page):
+    """Where a template pauses after the step as well, that pause was marked, as if the step were done already."""
+
+    def midway(state: State, context: Context) -> Outcome:
+        return Ask(question="Which?", ways={"answer": context.step}, phase="which", report=Report(content="Here"))
+
+    order = drive(order_that(midway, pause_after=True, pause_phase="awaiting_implementation_review"))
+    assert progress_of(text(page.get(url(order))))[1:3] == [("Anything", "waiting for a person"), ("Implementation Review", "to come")]
+
+
+def test_what_may_be_undone_is_not_at_work(asked, page, ana):
+    """The next step was told to be at work while the page said that nothing runs; the log named who undid it twice in a line."""
+    order = asked(undo=60)
+    decision = services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    shown = text(page.get(url(order)))
+    assert progress_of(shown)[1:3] == [("Plan Approval", "done"), ("Finish", "next")]
+    undoing.undo(decision.pk, by=ana, via=Via.PAGE)
+    lines = [event.data for event in Event.objects.filter(thread=order.thread, kind="log")]
+    assert (lines[-1]["message"], lines[-1]["by"]) == (
+        "The answer was taken back before the run went on with it",
+        ana.get_full_name() or "ana",
+    )
+
+
+def test_the_timeline_names_answers_as_their_buttons_do(order_that, page, ana):
+    """It said “Demo Reviewer answered “answer””, and told an answer that did not fit as if the question were asked for the first time."""
+
+    def gate(state: State, context: Context) -> Outcome:
+        if "vat_id" in state:
+            return Go()
+        return Ask(
+            question="Which supplier?", ways={"answer": context.step}, labels={"answer": "Send the data"}, phase="missing",
+            report=Report(content="Here"),
+            required_inputs={"type": "object", "properties": {"vat_id": {"type": "string", "minLength": 5}}, "required": ["vat_id"]},
+        )  # fmt: skip
+
+    order = drive(order_that(gate))
+    pause = pause_of(order)
+    with pytest.raises(services.AnswerInvalid):
+        services.decide(pause.pk, action="answer", by=ana, via=Via.PAGE, payload={"vat_id": "x"})
+    told = timeline_of(text(page.get(url(order))))
+    assert told[0].startswith("An answer did not fit; the question stays open revision 1 vat_id:")
+    assert [line for line in told if line.startswith("Which supplier?")] == ["Which supplier? revision 1"]
+    services.decide(pause.pk, action="answer", by=ana, via=Via.PAGE, payload={"vat_id": "DE136695976"})
+    assert any("answered “Send the data”" in line for line in timeline_of(text(page.get(url(order)))))
+
+
+def test_only_what_was_sent_back_is_said_to_be(order_that, page, ana):
+    """A question that a step asked a second time after an answer told "sent back 1 of 3", where nobody can send anything back."""
+
+    def twice(state: State, context: Context) -> Outcome:
+        return Ask(question="Which?", ways={"answer": context.step}, phase="which", report=Report(content="Here"))
+
+    order = drive(order_that(twice))
+    services.decide(pause_of(order).pk, action="answer", by=ana, via=Via.PAGE)
+    shown = text(page.get(url(drive(order))))
+    assert "Revision <b>2</b>" in shown and "sent back" not in shown
 
 
 @pytest.mark.django_db(transaction=True)

@@ -122,7 +122,7 @@ def test_an_answer_that_still_is_wrong_is_asked_again_and_says_why(house):
     pause = pause_of(order)
     assert (asked(order), pause.revision) == (("missing_supplier_data", ["BT-31"]), 2)
     assert "ATU12345676" in pause.content
-    assert "What came does not settle it yet" in pause.content
+    assert "The answer does not settle it yet" in pause.content
     assert house.answer(order, {"BT-31": "ATU12345675"}).status == "completed"
 
 

@@ -79,7 +79,7 @@ def test_feedback_that_is_not_understood_is_said_first_and_leaves_the_plan(desk,
     before = desk.take(repo_tidy.plan)
     after = desk.take(repo_tidy.plan, feedback)
     assert after.report.content.startswith("# Not understood\n\n- “")
-    assert "Nothing of your words was understood, so the plan below is as it was." in after.report.content
+    assert "None of this was understood, so the plan below is as it was." in after.report.content
     assert after.report.content.endswith(before.report.content)
     assert after.report.material == before.report.material
 
@@ -113,13 +113,13 @@ def test_an_order_whose_words_are_not_understood_asks_again_and_then_plans(tmp_p
     assert isinstance(desk.attempt(repo_tidy.plan), Ask)
     text = desk.take(repo_tidy.plan, "fix F401 in src/, please").report.content
     assert codes(desk) == {"F401": 2}
-    assert "**Of the request was understood:** only F401; only `src`." in text
+    assert "**Understood of the request:** only F401; only `src`." in text
 
 
 def test_what_is_understood_of_an_orders_words_is_said_with_what_is_not(tmp_path, origin):
     desk = Desk(tmp_path, origin, request="Tidy up tests/ and add auth")
     text = desk.take(repo_tidy.plan).report.content
-    assert "**Of the request was understood:** only `tests`." in text
+    assert "**Understood of the request:** only `tests`." in text
     assert "## Not understood\n\n- “auth”" in text
     assert set(codes(desk)) == {"F401"}
 
