@@ -85,7 +85,7 @@ class DeadlinePassed(AlreadyAnswered):
 
 
 OUTCOMES = {
-    "expire": "By its rules the question expires: its run ends without an answer, and can be asked again",
+    "expire": "By its rules the question expires: its run ends without an answer, and the question can be reopened",
     "cancel": "By its rules silence cancels",
     "approve": "By its rules silence approves, and the run goes on",
     "escalate": "By its rules further people are asked",

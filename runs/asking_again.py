@@ -62,7 +62,7 @@ def again(order_id: uuid.UUID, *, by: User) -> WorkOrder:
         )
     except IntegrityError as error:  # work_order_asked_again_once: of two who ask at once one is first
         _check_over(WorkOrder.objects.shown().get(pk=order_id))
-        raise CannotAskAgain("This work order was asked for again just now. Nothing was made.") from error
+        raise CannotAskAgain("This work order was started over just now. Nothing was made.") from error
 
 
 def may_ask_again(order: WorkOrder) -> bool:
@@ -84,17 +84,17 @@ def beside(order: WorkOrder, *, by: User) -> tuple[WorkOrder | None, WorkOrder |
 
 def _check_over(order: WorkOrder) -> None:
     if order.latest_run is None or order.latest_run.status not in OVER:
-        words = "Only a work order that was cancelled, failed or expired can be asked for again"
+        words = "Only a work order that was cancelled, failed or expired can be started over"
         raise CannotAskAgain(f"{words}; this one is {order.status}. Nothing was made.")
     if (successor := successor_of(order)) is not None:
-        raise CannotAskAgain(f"This work order was asked for again as {successor.shown_id}. Nothing was made.")
+        raise CannotAskAgain(f"This work order was started over as {successor.shown_id}. Nothing was made.")
 
 
 def _input(order: WorkOrder) -> dict[str, Any]:
     """The input as it was given: files come from the thread's first state, where they were put."""
     values = dict(order.input)
     if redaction.MARKER in codec.encode(values):
-        words = "It held a secret, which was not kept, so it cannot be asked for again as it was. Make a new work order."
+        words = "It held a secret, which was not kept, so it cannot be started over as it was. Make a new work order."
         raise InputInvalid({"input": [words]})
     names = [name for name in attached.names_in(order.template.input_schema) if name in values]
     return {**values, **_files(order, names)} if names else values

@@ -188,7 +188,7 @@ def _create(
     start = Start(state=state, next_step=definition.steps[0]["name"])
     how = urgency.of_new(by)
     run = _follow(order, begin(thread, definition, order, start, started_by=by, **stops), how)
-    asked = [line(f"Asks again for {again_of.shown_id}", again_of=again_of.shown_id)] if again_of is not None else []
+    asked = [line(f"Started over from {again_of.shown_id}", again_of=again_of.shown_id)] if again_of is not None else []
     if lines := [*asked, *unkept(input)]:
         log.append(thread.pk, run.pk, lines)
     return order

@@ -49,7 +49,7 @@ def _outcome(pause: Pause) -> str:
         case "escalate":
             return f"{_names(pause)} may answer too, and get as long again."
         case _:
-            return f"it expires: {whole} ends without an answer. It can be asked again."
+            return f"it expires: {whole} ends without an answer. The question can then be reopened."
 
 
 def _stages(pause: Pause) -> list[dict[str, Any]]:

@@ -42,6 +42,13 @@ def test_every_list_and_every_page_opens_for_a_superuser(one_of_each, desk):
     assert desk.get(reverse("admin:index")).status_code == 200
 
 
+def test_an_empty_list_says_so(desk):
+    """Unfold's own words, "This page yielded into no results. Create a new item", stood also where nobody can create one."""
+    for query, words in (("", "No early answer has been recorded."), ("?q=zzz", "No early answer fits this search and these filters.")):
+        shown = desk.get(f"/admin/hitl/earlyanswer/{query}").content.decode()
+        assert words in shown and "yielded" not in shown
+
+
 @pytest.mark.parametrize("page", READ_ONLY)
 def test_nothing_that_was_recorded_can_be_added_changed_or_deleted(page, one_of_each, desk):
     model_admin = next(one for model, one in admin.site._registry.items() if f"{model._meta.app_label}_{model._meta.model_name}" == page)

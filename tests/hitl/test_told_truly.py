@@ -196,6 +196,12 @@ def test_the_timeline_names_answers_as_their_buttons_do(order_that, page, ana):
     assert any("answered “Send the data”" in line for line in timeline_of(text(page.get(url(order)))))
 
 
+def test_the_form_of_an_order_names_what_its_title_is_made_of(page, templates):
+    """That of a template without a repository promised a title "named after the template and the repository"."""
+    shown = text(page.get("/work-orders/new?template=writing-quick"))
+    assert "Left empty, it is named after the template." in shown and 'name="repository_url"' not in shown
+
+
 def test_only_what_was_sent_back_is_said_to_be(order_that, page, ana):
     """A question that a step asked a second time after an answer told "sent back 1 of 3", where nobody can send anything back."""
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from stdnum import iban
+from stdnum.eu import vat
 
 from hitl import services
 from hitl.markdown import render
@@ -15,7 +18,7 @@ from runs import definitions
 from runs import services as runs
 from runs.models import Pause, Run, WorkOrder
 from runs.states import PENDING, RUNNING
-from runs.workflows import booking, booking_ledger
+from runs.workflows import booking, booking_ledger, booking_questions
 from runs.workflows import invoice_samples as samples
 from runs.workflows.booking_ledger import AlreadyBooked
 from runs.workflows.invoice_model import Extra, ThirdParty
@@ -124,6 +127,14 @@ def test_an_answer_that_still_is_wrong_is_asked_again_and_says_why(house):
     assert "ATU12345676" in pause.content
     assert "The answer does not settle it yet" in pause.content
     assert house.answer(order, {"BT-31": "ATU12345675"}).status == "completed"
+
+
+@pytest.mark.parametrize(("term", "is_valid"), [("BT-31", vat.is_valid), ("BT-84", iban.is_valid)])
+def test_the_example_beside_a_field_is_taken_for_an_answer(term, is_valid):
+    """The VAT id "such as DE123456789" was refused by its check digit, after somebody had typed what the page shows."""
+    about = booking_questions.TERMS[term]
+    example = re.search(r"such as (\w+)", about["description"], re.IGNORECASE)
+    assert example and re.fullmatch(about["pattern"], example[1]) and is_valid(example[1])
 
 
 def test_wrong_amounts_may_be_asked_of_the_supplier(house):
