@@ -2,7 +2,8 @@
 
     python -m tests.killed_keys --seconds 60 --from 0    # DATABASE_URL names the server
 
-The addresses are those of the matrix, so a new one cannot be forgotten. Each case has a database of its own, a copy of the matrix's
+The addresses are those of the matrix, so a new one cannot be forgotten; what is sent where the table's body does nothing is in
+`tests.keyed_cases`. Each case has a database of its own, a copy of the matrix's
 world, and a server that is a forked child of this process. What is there afterwards is counted from outside, and compared with what
 one request that nobody disturbs leaves. Prints one line of JSON: how many cases, and what was wrong.
 """
@@ -17,7 +18,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -27,6 +28,7 @@ import psycopg
 from tests import prepared
 
 if TYPE_CHECKING:
+    from tests.keyed_cases import Sent
     from tests.matrix.world import World
 
 KEY = {"Idempotency-Key": "one"}
@@ -36,27 +38,6 @@ END = 10_000
 WORLD, CASE = "keys_world", "keys_case"
 ENOUGH = 90
 """Statements after which a request that is still not at its end is a mistake of this program."""
-
-
-UNTRIED = {
-    "api/v1/work-orders/<wo:order_id>/erasure": "makes nothing",
-    "api/v1/threads/<thr:thread_id>/erasure": "makes nothing",
-    "api/v1/tools/explain": "makes nothing",
-    "api/v1/threads/import": "needs a document that another server exported",
-    "api/v1/pauses/bulk": "each of its answers refuses to be given twice",
-    "api/v1/pauses/<pse:pause_id>/release": "done twice it leaves what it left once",
-    "api/v1/pauses/<pse:pause_id>/extend": "needs a deadline",
-    "api/v1/pauses/<pse:pause_id>/snooze": "done twice it leaves what it left once",
-    "api/v1/decisions/<dec:decision_id>/undo": "needs an answer of a moment ago",
-    "api/v1/endpoints": "needs an address outside",
-    "api/v1/endpoints/<end:endpoint_id>/secret": "needs an endpoint with secrets",
-    "api/v1/endpoints/<end:endpoint_id>/test": "sends to an address outside",
-    "api/v1/deliveries/<dlv:delivery_id>/again": "sends to an address outside",
-    "api/v1/workflows/wait": "names its thing itself: the same twice is one",
-    "api/v1/resume": "answers a question, which can be done once",
-    "api/v1/inbound/<slug:source>": "is signed, under an id of its sender's",
-}
-"""Addresses that take a POST and are not tried, and why. Any other one of the matrix is."""
 
 
 @dataclass(frozen=True)
@@ -148,24 +129,17 @@ def in_a_child(name: str, ask: Callable[[], Told]) -> Told:
 
 
 class Killing:
-    def __init__(self, server: Server, world: World) -> None:
-        from tests.matrix.addresses import ADDRESSES, API
-
-        self.server, self.world = server, world
-        self.paths = [path for path, address in ADDRESSES.items() if path.startswith(API) and address.done]
+    def __init__(self, server: Server, world: World, sent: Mapping[str, Sent]) -> None:
+        self.server, self.world, self.sent = server, world, sent
+        self.paths = list(sent)
         self.cases, self.killed, self.next = 0, 0, 0
         self.wrong: list[str] = []
 
     def post(self, path: str, *, at: int = 0) -> Told:
-        from tests.matrix.addresses import ADDRESSES
-        from tests.matrix.walk import fill
-        from tests.matrix.world import BY_NAME
-
-        address = ADDRESSES[path]
-        url, _ = fill(self.world, path, address.done)
-        client = self.world.client(BY_NAME["owner"])
+        wanted = self.sent[path]
+        client = wanted.client(self.world)
         with killed_at(at) as sent:
-            answer = client.post(url, json.dumps(dict(address.body)), content_type="application/json", headers=KEY)
+            answer = client.post(wanted.url, wanted.raw, content_type="application/json", headers={**KEY, **wanted.headers})
             points, commits = sent()
         if at == END:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -234,10 +208,11 @@ def main(arguments: list[str]) -> int:
     server = Server(os.environ["DATABASE_URL"])
     server.copy(prepared.postgresql_tables(), WORLD)
     os.environ["DATABASE_URL"] = server.url.replace("/postgres?", f"/{WORLD}?")
-    killing = Killing(server, make_world())
+    world, sent = make_world()
+    killing = Killing(server, world, sent)
     killing.run(options.seconds, options.first, brief=options.brief)
     done = {
-        "addresses": len(killing.paths),
+        "addresses": killing.paths,
         "cases": killing.cases,
         "killed": killing.killed,
         "next": killing.next,
@@ -247,7 +222,7 @@ def main(arguments: list[str]) -> int:
     return 1 if killing.wrong else 0
 
 
-def make_world() -> World:
+def make_world() -> tuple[World, dict[str, Sent]]:
     import django
 
     django.setup()
@@ -255,15 +230,25 @@ def make_world() -> World:
     from django.db import connection
 
     from hitl import replaying
+    from tests import keyed_cases
+    from tests.keyed_cases import Sent
     from tests.matrix import world as worlds
+    from tests.matrix.addresses import ADDRESSES, REST
+    from tests.matrix.walk import fill
 
     settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, "testserver"]
     replaying.ANSWERING = dt.timedelta(0)  # nobody waits here for the answer of a server that is known to be dead
     worlds.load_templates()
     world = worlds.build()
     world.client(worlds.BY_NAME["owner"]).get("/api/v1/work-orders")  # what a first request imports, no child imports again
+    sent = {
+        path: Sent(fill(world, path, address.done)[0], dict(address.body))
+        for path, address in ADDRESSES.items()
+        if path.startswith(REST) and address.done
+    }
+    sent |= keyed_cases.of(world)
     connection.close()
-    return world
+    return world, sent
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ RESET = struct.pack("ii", 1, 0)
 """SO_LINGER: the connection ends with a reset, as that of a killed server does."""
 ANSWER_SECONDS = 0.02
 """What Redis gets to carry out a command whose answer the client shall not hear."""
+Direction = Callable[[socket.socket, socket.socket, threading.Event], None]
 PREFIXES = ("unacked", "_kombu", "steps", "control", "agents", "outbound", "specific", "asgi", "waystation", "celery")
 
 
@@ -88,8 +89,12 @@ class RedisProxy:
     _only: str = ""
     _refuses: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _open: set[socket.socket] = field(default_factory=set)
+    _open: set[tuple[socket.socket, socket.socket]] = field(default_factory=set)
+    """Clients, each with its connection to Redis."""
+    _keeping: threading.Lock = field(default_factory=threading.Lock)
     _listener: socket.socket | None = None
+    _listening: list[threading.Thread] = field(default_factory=list)
+    _carrying: list[threading.Thread] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -99,8 +104,13 @@ class RedisProxy:
         self._listen()
 
     def stop(self) -> None:
+        """No socket of it is open after this, and no thread is left."""
         self._close_listener()
+        for thread in self._listening:  # they add to what is to be reset
+            thread.join(10)
         self._reset_all()
+        for thread in self._carrying:
+            thread.join(10)
 
     def arm(self, number: int, how: str, *, only: str = "") -> None:
         """Break at the command of that number; with 0 only count."""
@@ -162,7 +172,7 @@ class RedisProxy:
     def _listen(self) -> None:
         listener = socket.create_server(("127.0.0.1", self.port))
         self._listener = listener
-        threading.Thread(target=self._accept, args=(listener,), name="redis-proxy", daemon=True).start()
+        self._listening.append(_begin(self._accept, listener))
 
     def _close_listener(self) -> None:
         listener, self._listener = self._listener, None
@@ -175,32 +185,56 @@ class RedisProxy:
         while True:
             try:
                 client, _ = listener.accept()
-                server = socket.create_connection(("127.0.0.1", self.redis.port))
             except OSError:
                 if self._listener is not listener:
                     return
+                continue
+            try:
+                server = socket.create_connection(("127.0.0.1", self.redis.port))
+            except OSError:  # whoever comes while Redis is killed is refused, whether or not more may come
                 _reset(client)
                 continue
-            for one in (client, server):
+            self._carry(client, server)
+
+    def _carry(self, client: socket.socket, server: socket.socket) -> None:
+        """Pass on what both say, until one of them has no more to say, or `_reset_all`."""
+        pair = (client, server)
+        with contextlib.suppress(OSError):  # the client may have gone already
+            for one in pair:
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._open |= {client, server}
-            silent = threading.Event()
-            threading.Thread(target=self._to_server, args=(client, server, silent), daemon=True).start()
-            threading.Thread(target=self._to_client, args=(server, client, silent), daemon=True).start()
+        silent = threading.Event()
+        with self._keeping:
+            self._open.add(pair)
+        for work in (self._to_server, self._to_client):
+            self._carrying.append(_begin(self._until_the_end, work, client, server, silent))
 
     def _reset_all(self) -> None:
-        for one in list(self._open):
-            _reset(one)
-        self._open.clear()
+        with self._keeping:
+            pairs, self._open = self._open, set()
+        for pair in pairs:
+            for one in pair:
+                _reset(one)
+
+    def _until_the_end(self, work: Direction, client: socket.socket, server: socket.socket, silent: threading.Event) -> None:
+        """In a thread: however it ends, both sockets are closed then."""
+        try:
+            with contextlib.suppress(OSError):
+                work(client, server, silent)
+        finally:
+            with self._keeping:
+                self._open.discard((client, server))
+            for one in (client, server):
+                _reset(one)
 
     def _to_server(self, client: socket.socket, server: socket.socket, silent: threading.Event) -> None:
         commands = Commands()
-        with contextlib.suppress(OSError):
-            while data := client.recv(65536):
-                self._pass(commands.feed(data), client, server, silent)
-        for one in (client, server):
-            self._open.discard(one)
-            _reset(one)
+        while data := client.recv(65536):
+            self._pass(commands.feed(data), client, server, silent)
+
+    def _to_client(self, client: socket.socket, server: socket.socket, silent: threading.Event) -> None:
+        while data := server.recv(65536):
+            if not silent.is_set():
+                client.sendall(data)
 
     def _pass(self, batch: list[Command], client: socket.socket, server: socket.socket, silent: threading.Event) -> None:
         for command in batch:
@@ -223,14 +257,11 @@ class RedisProxy:
                     continue
             server.sendall(command.raw)
 
-    def _to_client(self, server: socket.socket, client: socket.socket, silent: threading.Event) -> None:
-        with contextlib.suppress(OSError):
-            while data := server.recv(65536):
-                if not silent.is_set():
-                    client.sendall(data)
-        for one in (client, server):
-            self._open.discard(one)
-            _reset(one)
+
+def _begin(work: Callable[..., None], *arguments: object) -> threading.Thread:
+    thread = threading.Thread(target=work, args=arguments, name="redis-proxy", daemon=True)
+    thread.start()
+    return thread
 
 
 def _reset(one: socket.socket) -> None:

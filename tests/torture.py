@@ -70,12 +70,12 @@ class Proxy:
         task = asyncio.create_task(self._serve(from_client, to_client))
         self._open.add(task)
         task.add_done_callback(self._open.discard)
+        task.add_done_callback(lambda _: to_client.transport.abort())  # also where it was cancelled before it came to anything
 
     async def _serve(self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         try:
             from_server, to_server = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:  # the server is away
-            to_client.transport.abort()
             return
         asking = asyncio.create_task(self._carry(from_client, to_server))
         try:
@@ -83,7 +83,6 @@ class Proxy:
                 await self._answer(from_server, to_client, to_server)
         finally:
             asking.cancel()
-            to_client.transport.abort()
             to_server.transport.abort()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

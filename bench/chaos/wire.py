@@ -67,11 +67,20 @@ class Wire:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
 
     def stop(self) -> None:
-        for link in self.links:
-            link.close()
+        """All sockets are closed after this."""
+        self.do(self._end())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(10)
         self.loop.close()
+
+    async def _end(self) -> None:
+        for link in self.links:
+            link.close_here()
+        connecting = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in connecting:
+            task.cancel()
+        await asyncio.gather(*connecting, return_exceptions=True)
+        await asyncio.sleep(0)  # what was aborted closes its socket in the loop's next round
 
 
 class Link:
@@ -128,10 +137,8 @@ class Link:
         """The next statement that it catches springs it."""
         self.trap = trap
 
-    def close(self) -> None:
-        self._soon(self._close)
-
-    def _close(self) -> None:
+    def close_here(self) -> None:
+        """Listen no more, and reset all connections. In the wire's thread."""
         if self._server is not None:
             self._server.close()
         self._cut()
@@ -187,10 +194,13 @@ class Flow(asyncio.Protocol):
             self.cut()
             return
         self.server = transport
+        if self.client is None or self.client.is_closing():
+            return self.cut()  # it has gone meanwhile: nobody would ever close this one
         if self.link.silent:
             transport.pause_reading()
-        elif self.client is not None:
+        else:
             self.client.resume_reading()
+        return None
 
     def hush(self) -> None:
         for side in (self.client, self.server):

@@ -120,8 +120,11 @@ def listener():
             except OSError:
                 return
 
-    threading.Thread(target=serve, daemon=True).start()
+    serving = threading.Thread(target=serve, daemon=True)
+    serving.start()
     yield server.getsockname()[1], taken
+    server.shutdown(socket.SHUT_RDWR)  # closed alone, it would take one more, which nobody closes
+    serving.join(10)
     server.close()
     for one in taken:
         one.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from runs.tasks import BREAKER_SECONDS
 from tests.prepared import TOKENS
 from tests.servers import answers, free_port
-from tests.stack import SlowStack, until
+from tests.stack import ROOT, SlowStack, until
 from tests.stories.conftest import make_slow_stack
 
 pytestmark = pytest.mark.stack
@@ -21,6 +23,8 @@ pytestmark = pytest.mark.stack
 PATIENCE = BREAKER_SECONDS + 2 + 1 + 10
 """Seconds until all goes on: what is left of the breaker, a run's patience, a sweep; and as much as a loaded machine needs besides."""
 GIVEN_UP = "the sweep will find it"
+COMMAND_WAITS = 1.5
+"""Seconds that a command may wait for a Redis that hangs, beyond what it waits anyway."""
 
 
 class Redis:
@@ -112,3 +116,30 @@ def test_without_redis_nobody_waits_and_nothing_is_lost(own, redis, goes, comes_
     assert max(took.values()) < 1, took
     own.ended(unwanted, token, "failed")
     own.ended(another, token, "failed")
+
+
+def test_a_command_stands_a_second_at_most_before_a_redis_that_hangs(own, redis):
+    """S14-10: `manage.py workorder` took 6 s: it waited for its live hints, and then for its messages. What the process waits is counted
+    inside it, until its very end."""
+
+    def waited(*words):
+        command = [sys.executable, "-m", "tests.waits", "--user", "ana", *words]
+        done = subprocess.run(command, cwd=ROOT, env=own.environment, capture_output=True, text=True, check=True)
+        *said, waits = done.stdout.splitlines()
+        return said[0], sum(json.loads(waits).values())
+
+    _, usual = waited("create", "--template", "slow-asking")
+    order, unwanted = (own.begin("slow-asking", TOKENS["ana"]) for _ in range(2))
+    for each in (order, unwanted):
+        own.paused(each, TOKENS["ana"], "awaiting_plan_approval")
+    redis.freeze()
+    try:
+        made, to_create = waited("create", "--template", "slow-asking")
+        _, to_approve = waited("approve", order)
+        _, to_cancel = waited("cancel", unwanted)
+    finally:
+        redis.thaw()
+    assert max(to_create, to_approve, to_cancel) < usual + COMMAND_WAITS, (usual, to_create, to_approve, to_cancel)
+    assert max(to_create, to_approve) > usual, "it did wait for its message, so the broker hung"
+    own.ended(order, TOKENS["ana"])
+    own.paused(made, TOKENS["ana"], "awaiting_plan_approval")

@@ -12,6 +12,9 @@ import psycopg
 import pytest
 
 from bench.chaos.wire import Trap, When, Wire
+from tests import redis_proxy
+from tests.redis_proxy import RedisProxy
+from tests.servers import Redis
 from tests.stack import until
 
 
@@ -39,9 +42,11 @@ def echo():
             except OSError:
                 return
 
-    threading.Thread(target=serve, daemon=True).start()
+    serving = threading.Thread(target=serve, daemon=True)
+    serving.start()
     yield server.getsockname()[1]
     server.shutdown(socket.SHUT_RDWR)
+    serving.join(10)
     server.close()
 
 
@@ -125,3 +130,60 @@ def test_a_host_that_fell_silent_in_a_statement_holds_its_rows_and_says_the_rest
         thread.join(10)
         assert answers == [("chaos_silent",)]
         assert watcher.execute("SELECT 2").fetchone() == (2,)
+
+
+@pytest.fixture
+def proxy(tmp_path):
+    made = RedisProxy(Redis(tmp_path))  # which is not started: whoever comes meets a Redis that is away
+    made.start()
+    yield made
+    made.stop()
+
+
+def test_a_client_that_comes_while_redis_is_killed_is_refused_and_its_socket_closed(proxy, monkeypatch):
+    """The proxy was told to listen no more between the two, and forgot whom it had just let in: a warning in whatever test came next."""
+    asked = threading.Event()
+
+    def killed(place):
+        proxy._close_listener()
+        asked.set()
+        raise ConnectionRefusedError
+
+    with socket.socket() as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(redis_proxy.socket, "create_connection", killed)
+            client.connect(("127.0.0.1", proxy.port))
+            assert asked.wait(10)
+            proxy.stop()
+        with suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+    # pytest fails this test where a socket is found that nobody closed
+
+
+def test_a_proxy_that_is_stopped_has_no_socket_left(proxy, echo):
+    proxy.redis.port = echo
+    command = b"*1\r\n$4\r\nPING\r\n"
+    with socket.create_connection(("127.0.0.1", proxy.port)) as client:
+        assert said(client, command) == command
+        proxy.stop()
+        with suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+    assert not any(thread.is_alive() for thread in (*proxy._listening, *proxy._carrying))
+
+
+def test_a_link_whose_client_has_gone_before_the_server_was_reached_closes_both(wire, echo, monkeypatch):
+    """The connection to the server stayed open, with nobody left to close it."""
+    link, made = wire.link("echo", echo), []
+    usual = wire.loop.create_connection
+
+    async def slow(*arguments):
+        (flow,) = link.flows
+        flow.client.abort()
+        made.append(await usual(*arguments))
+        return made[0]
+
+    monkeypatch.setattr(wire.loop, "create_connection", slow)
+    with socket.create_connection(("127.0.0.1", link.port)) as client, suppress(ConnectionError):
+        assert client.recv(1) == b""
+    until(lambda: made and made[0][0].is_closing(), what="the server's side to be closed", seconds=10)
+    assert not link.flows

@@ -55,6 +55,10 @@ class Broker(Fault):
         world.await_recovery("broker", touched, since=time.monotonic())
         return f"{how} {where}"
 
+    def check(self, world: World) -> None:
+        if self._proxy is not None:
+            self._proxy.stop()
+
     def _counted(self, world: World) -> RedisProxy:
         if self._proxy is None:
             self._proxy = RedisProxy(world.redis)
