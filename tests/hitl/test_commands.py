@@ -15,6 +15,7 @@ from hitl.models import ApiToken, Decision, Via
 from runs.models import WorkOrder
 from tests.conftest import drive, fresh, pause_of
 from tests.databases import rows
+from tests.runs.repositories import make_repository
 from tests.runs.test_children import ASKING, asked, sub, worked
 from tests.runs.test_children import crew as crew
 
@@ -96,6 +97,14 @@ def test_an_order_is_made_and_its_id_printed(templates, ana):
 def test_an_order_that_cannot_be_made_is_refused_in_words(templates, ana, words, said):
     with pytest.raises(CommandError, match=said):
         workorder("create", *words)
+    assert not WorkOrder.objects.exists()
+
+
+def test_an_order_that_nobody_here_can_do_is_refused_in_words(templates, ana, tmp_path):
+    """The command alone printed a traceback; the page and REST said what to set."""
+    project = make_repository(tmp_path / "project", {"README.md": "# Project\n"})
+    with pytest.raises(CommandError, match="Nothing here can write code yet"):
+        workorder("create", str(project), "--template", "quick-fix-workflow", "--request", "Greet.")
     assert not WorkOrder.objects.exists()
 
 

@@ -12,7 +12,6 @@ import psycopg
 import pytest
 
 from bench.chaos.wire import Trap, When, Wire
-from tests import redis_proxy
 from tests.redis_proxy import RedisProxy
 from tests.servers import Redis
 from tests.stack import until
@@ -151,7 +150,7 @@ def test_a_client_that_comes_while_redis_is_killed_is_refused_and_its_socket_clo
 
     with socket.socket() as client:
         with monkeypatch.context() as patch:
-            patch.setattr(redis_proxy.socket, "create_connection", killed)
+            patch.setattr("tests.redis_proxy.socket.create_connection", killed)
             client.connect(("127.0.0.1", proxy.port))
             assert asked.wait(10)
             proxy.stop()
