@@ -9,12 +9,12 @@ import subprocess
 
 
 class Namespace:
-    """One host's network. `here` is this machine's address on the cable."""
+    """One host's network. `here` is this machine's address on the cable, `there` the host's."""
 
     def __init__(self, number: int) -> None:
         self.name = f"chaos{os.getpid()}-{number}"
         self.cable = f"ch{os.getpid()}-{number}"[:15]
-        self.here, self._there = _free()
+        self.here, self.there = _free()
 
     @staticmethod
     def possible() -> bool:
@@ -39,7 +39,7 @@ class Namespace:
         _ip("link", "add", self.cable, "type", "veth", "peer", "name", "eth0", "netns", self.name)
         _ip("addr", "add", f"{self.here}/30", "dev", self.cable)
         _ip("link", "set", self.cable, "up")
-        _ip("-n", self.name, "addr", "add", f"{self._there}/30", "dev", "eth0")
+        _ip("-n", self.name, "addr", "add", f"{self.there}/30", "dev", "eth0")
         _ip("-n", self.name, "link", "set", "eth0", "up")
         _ip("-n", self.name, "link", "set", "lo", "up")
 

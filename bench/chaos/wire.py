@@ -17,8 +17,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
-Target = Path | int
-"""A socket's path, or a port of the loopback."""
+Target = Path | int | tuple[str, int]
+"""A socket's path, a port of the loopback, or one of another address."""
 T = TypeVar("T")
 _STARTUP = 196608
 """Version 3.0 of the protocol; other first messages ask for encryption, or cancel."""
@@ -189,7 +189,8 @@ class Flow(asyncio.Protocol):
             if isinstance(target, Path):
                 transport, _ = await loop.create_unix_connection(lambda: Back(self), str(target))
             else:
-                transport, _ = await loop.create_connection(lambda: Back(self), "127.0.0.1", target)
+                address, port = target if isinstance(target, tuple) else ("127.0.0.1", target)
+                transport, _ = await loop.create_connection(lambda: Back(self), address, port)
         except OSError:
             self.cut()
             return

@@ -26,7 +26,7 @@ from checkpoints import ids
 from runs.models import Run
 from runs.states import PENDING, RUNNING
 from tests.servers import PostgreSQL, Redis, Server, free_port
-from tests.stack import SERVERS, Stack, until
+from tests.stack import Stack, until
 
 GRACE = 5.0
 """Seconds after a fault in which clients may still stumble over dead connections."""
@@ -115,7 +115,7 @@ class World:
         """Where PostgreSQL keeps its tables, if that is a disk that may become full."""
         self.disks: list[Disk] = []
         self.namespaces = False
-        """Whether workers are hosts with a network of their own."""
+        """Whether hosts have networks of their own."""
         self.networks: list[Namespace] = []
         self.servers = [postgresql]
         """All of PostgreSQL's that there were."""
@@ -159,7 +159,7 @@ class World:
             return self.switch(*self.spare_web())
         host = self.hosts.get(name)
         if host is None or host.database.silent or host.broker.silent:
-            network = self._network() if name in self.names else None
+            network = self._network()
             links = self._links(name, network)
         else:
             links, network = (host.database, host.broker), host.network
@@ -176,17 +176,20 @@ class World:
         network.make()
         return network
 
-    def spare_web(self) -> tuple[Host, int]:
-        """A web host that is ready, and its port; nobody is sent to it yet."""
-        links, port = self._links("web"), free_port()
+    def spare_web(self) -> tuple[Host, tuple[str, int]]:
+        """A web host that is ready, and its place; nobody is sent to it yet."""
+        network = self._network()
+        links, place = self._links("web", network), (network.there if network else "127.0.0.1", free_port())
         self.stack.own.setdefault("web", {}).update({**self.reach(*links), "DATABASE_POOL": "8"})
-        process = self.stack.start("web", "-m", "daphne", *SERVERS["daphne"], str(port), "project.asgi:application")
-        until(lambda: _answers(port), what=f"the web server; {self.stack.log_tail()}")
-        return Host("web", process, *links), port
+        self.stack.under["web"] = network.prefix if network else []
+        bound = ["-b", place[0], "-p", str(place[1])]
+        process = self.stack.start("web", "-m", "daphne", *bound, "project.asgi:application")
+        until(lambda: _answers(*place), what=f"the web server; {self.stack.log_tail()}")
+        return Host("web", process, *links, network), place
 
-    def switch(self, host: Host, port: int) -> Host:
+    def switch(self, host: Host, place: tuple[str, int]) -> Host:
         """Send everybody to this web host, as a balancer does that found the other one gone."""
-        self.front.repoint(port)
+        self.front.repoint(place)
         self.hosts["web"] = host
         return host
 
@@ -356,10 +359,10 @@ def patiently(look: Callable[[], T]) -> T:
             time.sleep(0.1)
 
 
-def _answers(port: int) -> bool:
-    asked = HTTPConnection("127.0.0.1", port, timeout=10)
+def _answers(address: str, port: int) -> bool:
+    asked = HTTPConnection(address, port, timeout=10)
     try:
-        asked.request("GET", "/login")
+        asked.request("GET", "/login", headers={"Host": "127.0.0.1"})  # as all clients call it
         return asked.getresponse().status == 200
     except (OSError, HTTPException):
         return False

@@ -13,6 +13,7 @@ import time
 import uuid
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import F
 
 from checkpoints import clock, ids, sealing
@@ -21,6 +22,7 @@ from checkpoints.rounds import Row
 from hitl.outbound import addresses, chat, mail, messages, signatures
 from hitl.outbound.addresses import AddressRefused, CannotReach
 from hitl.outbound_models import ASKING, Channel, Delivery, DeliveryStatus, Endpoint, Occasion, active_secrets
+from runs import keyed
 from runs.states import PauseStatus
 from runs.workflows.sequence import retry_delay
 
@@ -108,9 +110,13 @@ def again(delivery: Delivery) -> bool:
     """
     now = clock.now()
     mine = Delivery.objects.filter(pk=delivery.pk)
-    if mine.filter(status=DEAD).update(status=QUEUED, attempts=0, next_at=now, error=""):
-        return True
-    return bool(mine.filter(status=QUEUED, attempts__gt=0, next_at__gt=now).update(next_at=now))
+    with transaction.atomic():
+        done = mine.filter(status=DEAD).update(status=QUEUED, attempts=0, next_at=now, error="") or mine.filter(
+            status=QUEUED, attempts__gt=0, next_at__gt=now
+        ).update(next_at=now)
+        if done:
+            keyed.made(delivery.shown_id)
+    return bool(done)
 
 
 def _claim(key: uuid.UUID) -> Delivery | None:

@@ -35,6 +35,8 @@ CHECK_EVERY = 0.5
 """Seconds between two looks at the database by `Context.check`."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between two tries to record an effect that has happened."""
+OUTAGE = 600.0
+"""Seconds for which that is tried. A run whose database is away is taken over by nobody, however long ago its lease has run out."""
 
 
 @dataclass
@@ -239,9 +241,9 @@ class Held:
 
 
 def _through_trouble(work: Callable[[], None]) -> None:
-    """Do what records an effect that has happened. While there is trouble with the database it is tried again, for as long as a lease
-    lasts: an effect that is not recorded happens again."""
-    ends, pause = time.monotonic() + settings.WAYSTATION_LEASE_SECONDS, FIRST_PAUSE
+    """Do what records an effect that has happened. While there is trouble with the database it is tried again, for OUTAGE: an effect
+    that is not recorded happens again."""
+    ends, pause = time.monotonic() + OUTAGE, FIRST_PAUSE
     while True:
         try:
             return work()

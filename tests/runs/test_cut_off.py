@@ -66,6 +66,29 @@ def test_a_connection_lost_inside_a_call_of_the_sdk_fails_no_step(order_that, ca
     assert Run.objects.get().lost_attempts == 0
 
 
+def test_an_effect_under_once_is_recorded_after_an_outage_that_is_longer_than_a_lease(order_that, monkeypatch, settings):
+    """The full disk of `make chaos`: the process gave up after a lease, though nobody could take the run meanwhile, and did it again."""
+    effects: list[str] = []
+    commits = [cut, cut, cut]
+    commit = BaseDatabaseWrapper.commit
+
+    def charge():
+        effects.append("charged")
+        settings.WAYSTATION_LEASE_SECONDS = 0
+        monkeypatch.setattr(BaseDatabaseWrapper, "commit", lambda wrapper: commits.pop()() if commits else commit(wrapper))
+
+    def step(state, context):
+        context.once("charge", charge)
+        return Go(update={"done": True}, to=None)
+
+    order = order_that(step)
+    tasks.advance_run(str(order.latest_run_id))
+    settings.WAYSTATION_LEASE_SECONDS = 30
+    assert (effects, commits) == (["charged"], [])
+    assert state_of(drive(due(order)))["done"] is True
+    assert effects == ["charged"]
+
+
 @pytest.mark.parametrize("when", ["before its commit", "after its commit"])
 def test_an_effect_under_once_is_recorded_though_the_connection_is_lost_after_it(order_that, monkeypatch, when):
     """The effect had happened, its record was lost with the session, and the step's next try did it again (S0-63, P4)."""

@@ -39,7 +39,8 @@ class Silence(Fault):
     nothing passes over them in either direction. It comes back after two leases with all that it had to say, or never. Promised:
     everything else goes on within one lease, the runs that it had within two."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "silence", kinds: tuple[str, ...] = (*WORKER, *WEB)) -> None:
+        self._name, self._kinds = name, kinds
         self._turn: list[str] = []
 
     def prepare(self, world: World) -> None:
@@ -49,7 +50,7 @@ class Silence(Fault):
 
     def make(self, world: World) -> str:
         if not self._turn:
-            self._turn = [*WORKER, *WEB]
+            self._turn = [*self._kinds]
             world.dice.shuffle(self._turn)
         kind = self._turn.pop()
         if kind in WEB:
@@ -69,19 +70,20 @@ class Silence(Fault):
         return f"{'back' if comes_back else 'gone'} in {kind if trap.sprung.is_set() else 'none'}"
 
     def _web(self, world: World, kind: str) -> str:
-        spare, port = world.spare_web()
+        spare, place = world.spare_web()
         with world.outage():
             host, trap = self._catch(world, [world.hosts["web"]], WEB[kind])
             since = time.monotonic()
             touched = world.held_by([], trap.heard)
-            world.switch(spare, port)
+            world.switch(spare, place)
         world.kill(host)
-        self._await(world, touched, since)
+        self._await(world, touched, since, watch=1)
         return f"gone in {kind if trap.sprung.is_set() else 'none'}"
 
-    def _await(self, world: World, touched: list[Touched], since: float) -> None:
+    def _await(self, world: World, touched: list[Touched], since: float, *, watch: int = 2) -> None:
+        """Watch the others for so many leases."""
         lease = world.lease
-        world.await_recovery("silence", touched, since=since, others=lease, affected=2 * lease, watch=2 * lease)
+        world.await_recovery(self._name, touched, since=since, others=lease, affected=2 * lease, watch=watch * lease)
 
     def _catch(self, world: World, hosts: list[Host], pattern: str) -> tuple[Host, Trap]:
         """The first of the hosts that says such a statement, silent from then on."""
