@@ -19,6 +19,8 @@ from runs.workflows.review import Review
 
 logger = logging.getLogger(__name__)
 
+ZONE = "zone"
+"""Key of a question's times: the zone that its days were counted in, so that a server that moves moves no deadline (F21)."""
 COLUMNS = ("deadline_at", "extendable_until", "times", "reminded", "next_at", "stage")
 
 
@@ -35,7 +37,9 @@ def columns(review: Review, opened_at: dt.datetime) -> dict[str, Any]:
     except (timetable.Unknown, CalendarInvalid) as error:
         logger.error("a question opens without its deadline: %s", error)
         return {"reminded": 0, "stage": 0, "times": {"problem": str(error)}}
-    times = {name: [at.isoformat() for at in moments] for name, moments in (("reminders", found.reminders), ("stages", found.stages))}
+    moments = {"reminders": found.reminders, "stages": found.stages}
+    times: dict[str, Any] = {name: [at.isoformat() for at in each] for name, each in moments.items()}
+    times[ZONE] = (review.get("deadline") or {}).get("zone") or settings.TIME_ZONE
     begun: dict[str, Any] = {"times": times, "reminded": 0, "stage": 0, **limits(found.deadline, opened_at)}
     return {**begun, "next_at": next_at(begun)}
 
@@ -49,9 +53,9 @@ def limits(deadline: dt.datetime | None, since: dt.datetime) -> dict[str, dt.dat
 
 
 def longer(pause: Pause, now: dt.datetime) -> dt.datetime:
-    """The deadline of those who are asked now: as long from here as the first ones had. Raises as `timetable.of`."""
+    """The deadline of those who are asked now: as long from here as the first ones had, in the same zone. Raises as `timetable.of`."""
     after = pause.review["deadline"]["after"]
-    return timetable.moment(after, now, pause.review, calendars(), zone=settings.TIME_ZONE)
+    return timetable.moment(after, now, pause.review, calendars(), zone=pause.times.get(ZONE) or settings.TIME_ZONE)
 
 
 def in_time() -> Q:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from checkpoints.langgraph.saver import DjangoSaver
+    from checkpoints.langgraph.saver import DjangoSaver, with_thread_id
     from checkpoints.langgraph.serializer import PayloadRefused, StrictSerializer
 
-__all__ = ["DjangoSaver", "PayloadRefused", "StrictSerializer"]
-_MODULES = {"DjangoSaver": "saver", "PayloadRefused": "serializer", "StrictSerializer": "serializer"}
+__all__ = ["DjangoSaver", "PayloadRefused", "StrictSerializer", "with_thread_id"]
+_MODULES = {"DjangoSaver": "saver", "PayloadRefused": "serializer", "StrictSerializer": "serializer", "with_thread_id": "saver"}
 
 
 def __getattr__(name: str) -> Any:

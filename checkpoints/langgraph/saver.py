@@ -382,12 +382,17 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         )
 
 
+def with_thread_id(thread_id: str, **more: Any) -> RunnableConfig:
+    """Make the config that names a thread: `graph.invoke(new_input, with_thread_id("conversation-1"))` goes on there (S1-12)."""
+    return {"configurable": {"thread_id": thread_id, **more}}
+
+
 def _nothing() -> None:
     """Anybody may write."""
 
 
 def _config(thread: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
-    return {"configurable": {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}}
+    return with_thread_id(thread, checkpoint_ns=namespace, checkpoint_id=checkpoint_id)
 
 
 def _id_of(config: RunnableConfig | None) -> str | None:

@@ -7,6 +7,7 @@ import enum
 import operator
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -18,7 +19,7 @@ from langgraph.types import Command
 
 from checkpoints import store
 from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
-from checkpoints.langgraph import PayloadRefused
+from checkpoints.langgraph import PayloadRefused, with_thread_id
 from checkpoints.models import Checkpoint, Thread
 from tests.checkpoints import conformance, graphs
 from tests.checkpoints.saving import owner as owner
@@ -31,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def at(thread: str = "t", **more: Any) -> Any:
-    return {"configurable": {"thread_id": thread, **more}}
+    return with_thread_id(thread, **more)
 
 
 def in_a_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -56,6 +57,35 @@ def test_the_report_counts_a_capability_that_is_not_detected(capsys):
     results: dict[str, Any] = dict.fromkeys(conformance.CAPABILITIES, good) | {"prune": CapabilityResult(detected=False)}
     assert not conformance.report(results)
     assert "8/9" in capsys.readouterr().out
+
+
+# -- the two examples of S1 -------------------------------------------------------------------------------------------------------------
+
+
+def steps_one_to_three(saver: Any) -> Any:
+    graph = StateGraph(graphs.State)
+    for before, name in pairwise((START, "step1", "step2", "step3")):
+        graph.add_node(name, graphs.step(name))
+        graph.add_edge(before, name)
+    return graph.compile(checkpointer=saver)
+
+
+def test_a_thread_id_and_the_new_input_are_all_that_a_turn_needs(saver):
+    """S1-1, S1-6, S1-9, S1-12, S1-23: example 1. There was no helper for the config: each caller wrote `configurable` by hand."""
+    graph = graphs.looping(saver, times=1)
+    assert with_thread_id("conv-1") == {"configurable": {"thread_id": "conv-1"}}
+    graph.invoke({"log": ["Hello"]}, with_thread_id("conv-1"))
+    both = graph.invoke({"log": ["How are you?"]}, with_thread_id("conv-1"))["log"]
+    assert [line.split(" x")[0] for line in both] == ["Hello", "message 1", "How are you?", "message 3"]
+    assert graph.invoke({"log": ["Hello"]}, with_thread_id("conv-2"))["log"][0] == "Hello", "another thread knows nothing of it"
+
+
+def test_an_interrupted_thread_goes_on_at_its_next_step_with_nothing_but_its_id(saver):
+    """S1-9, S1-12, S1-24: example 2. No step is named, and no config but the thread's."""
+    graph = steps_one_to_three(saver)
+    graph.invoke({"log": []}, with_thread_id("thread-1"), interrupt_after=["step2"])
+    assert graph.get_state(with_thread_id("thread-1")).next == ("step3",)
+    assert graph.invoke(None, with_thread_id("thread-1"))["log"] == ["step1", "step2", "step3"]
 
 
 # -- stopping and going on -------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
 import weakref
@@ -326,8 +327,11 @@ def test_what_was_just_built_can_be_loaded_without_reading_it_back():
 
 
 def test_a_blob_is_kept_once_and_comes_back():
+    """C15: a large value is kept whole and compressed, under the digest of its content."""
     one, other = store.put_blob(b"patch" * 1000), store.put_blob(b"patch" * 1000)
-    assert one == other
+    assert one == other == hashlib.sha256(b"patch" * 1000).hexdigest()
+    blob = Blob.objects.get()
+    assert (blob.size, len(blob.content) < 100) == (5000, True)
     assert store.get_blob(one) == b"patch" * 1000
     assert Blob.objects.count() == 1
 

@@ -95,7 +95,7 @@ def test_an_order_that_asks_nothing_has_no_pause(ana_api, make_order):
 
 
 def test_an_unchanged_pause_state_costs_no_body(ana_api, url):
-    """S4-67."""
+    """S4-67, C2: what is asked where there is no socket."""
     etag = ana_api.get(f"{url}/pause-state")["ETag"]
     again = ana_api.get(f"{url}/pause-state", headers={"if-none-match": etag})
     assert (again.status_code, again.content, again["ETag"]) == (304, b"", etag)

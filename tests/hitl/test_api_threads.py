@@ -14,7 +14,7 @@ from runs import shipped
 from runs import threads as turns
 from runs.models import Run
 from runs.threads import Turn
-from tests.talking import FAIL, drive, head_of, state_of
+from tests.talking import FAIL, RAN, drive, head_of, state_of
 from tests.talking import give as give
 from tests.talking import thread as thread
 
@@ -56,6 +56,25 @@ def test_a_conversation_over_rest(call):
     events = call("get", f"{path}/events?after=2")
     assert [event["seq"] for event in events] == list(range(3, 3 + len(events)))
     assert call("get", f"checkpoints/{history[0]['id']}")["state"]["last"] == "step3"
+
+
+def test_what_a_caller_leaves_out_is_made_with_defaults(call, thread):
+    """S1-9: a body with all of it spelled out begins the same run, and no body at all goes on where the thread stands."""
+    spelled_out = {
+        "template": "talk", "input": {"colour": "red"}, "state": None, "resume_from": "", "checkpoint_id": None, "interrupt_before": [],
+        "interrupt_after": [], "replaces": "", "reason": "", "step_around": False, "workflow_uri": "",
+    }  # fmt: skip
+    made = call("post", "threads", {}, status=201)["id"]
+    call("post", f"threads/{made}/runs?auto_resume_pending=true", spelled_out, status=201)
+    call("post", f"threads/{thread.shown_id}/runs", {"template": "talk", "input": {"colour": "red"}}, status=201)
+    one, other = Run.objects.order_by("pk")
+    for name in ("definition_id", "input", "interrupt_before", "interrupt_after", "retry_of_id", "status"):
+        assert getattr(one, name) == getattr(other, name), name
+    stopping = {"template": "talk", "input": {}, "interrupt_after": ["step2"]}
+    run = call("post", f"threads/{thread.shown_id}/runs", stopping, status=201)["id"]
+    RAN.clear()
+    said = call("post", f"threads/{thread.shown_id}/runs", status=201)
+    assert (said["how"], said["id"], RAN) == ("answered", run, ["step3"])
 
 
 def test_a_run_is_answered_resumed_and_cancelled_over_rest(call, thread):
@@ -113,8 +132,8 @@ def test_a_workflow_is_named_by_its_path_too(call, thread):
     assert call("post", path, {"workflow_uri": "workflows/none.yaml", "input": "x"}, status=404)["code"] == "template_not_found"
 
 
-def test_what_was_asked_last_comes_first_and_mine_is_mine(call, api, ana, ben, team):
-    """S0-57, S0-58: before, by the age of the run; and the team's were among them. Page by page too."""
+def test_what_was_asked_last_comes_first_and_mine_is_mine(call, api, ana, ben, team, page):
+    """S0-57, S0-58, C26: before, by the age of the run; and the team's were among them. Page by page too."""
     own = [turns.open_thread(by=ana, team=team).shown_id for _ in range(3)]
     theirs = turns.open_thread(by=ben, team=team).shown_id
     for opened, by in [*((one, ana) for one in own), (theirs, ben)]:
@@ -135,6 +154,10 @@ def test_what_was_asked_last_comes_first_and_mine_is_mine(call, api, ana, ben, t
     assert {"run_id", "thread_id", "checkpoint_id", "prompt", "created_at"} <= last["pending_input"].keys()
     assert last["pending_input"]["run_id"] == last["id"]
     assert call("get", "runs?mine=perhaps", status=400)["code"] == "invalid"
+    for one in (*own, theirs):
+        call("post", f"threads/{one}/runs", {"input": "APPROVE"}, status=201)
+    assert Checkpoint.objects.filter(status="pending_input").count() == 5, "evidence of each time that was asked; kept for good"
+    assert (asked(""), asked("&mine=true"), page.get("/").context["waiting"]) == ([], [], []), "what was answered waits no more"
 
 
 def test_a_run_and_its_child_runs_are_suspended_over_rest(api, thread, ana):

@@ -79,6 +79,22 @@ def test_a_deadline_counts_in_its_zone_and_hours_of_work(asked, settings):
     assert (there.weekday(), 10 <= there.hour <= 12) == (6, True)
 
 
+def test_a_question_keeps_the_zone_it_was_asked_in_wherever_its_server_moves(asked, settings):
+    """F21: an instant in UTC and the zone. Where the rules name none, the server's was not kept: an escalation over a change of the clock
+    counted its day in the zone that the server had by then, and was due at another hour."""
+    settings.TIME_ZONE = "Europe/Berlin"
+    rules = {"deadline": {"after": "P1D", "outcome": "escalate"}, "escalation": [{"after": "P1D", "users": ["zoe"]}]}
+    pause, named = pause_of(asked(**rules)), pause_of(asked(**{**rules, "deadline": {**rules["deadline"], "zone": "Asia/Tokyo"}}))
+    assert (pause.times["zone"], named.times["zone"]) == ("Europe/Berlin", "Asia/Tokyo")
+    assert pause.deadline_at.utcoffset() == dt.timedelta(0)
+    settings.TIME_ZONE = "America/New_York"
+    eve = dt.datetime(2026, 10, 24, 12, tzinfo=dt.UTC)  # Berlin's clock goes back in the night, New York's a week later
+    assert due.longer(pause, eve) == dt.datetime(2026, 10, 25, 13, tzinfo=dt.UTC)
+    assert due.longer(named, eve) == dt.datetime(2026, 10, 25, 12, tzinfo=dt.UTC)
+    pause.times.pop("zone")  # as of a release that kept none
+    assert due.longer(pause, eve) == dt.datetime(2026, 10, 25, 12, tzinfo=dt.UTC)
+
+
 def test_a_calendar_that_is_gone_makes_no_early_deadline(asked, settings):
     """It opens without a deadline, says why, and `invariants` names it."""
     order = asked(deadline={"after": "PT2H", "calendar": "business"})

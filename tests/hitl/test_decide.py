@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
+from django.db import IntegrityError, OperationalError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints.models import Checkpoint, Event
 from hitl import services
@@ -123,6 +130,54 @@ def test_an_answer_to_another_revision_writes_nothing(paused, ana, unchanged):
     assert refused.value.pause == pause_of(paused)
 
 
+@pytest.mark.parametrize("later", [0, -3600], ids=["at the same instant", "by a clock that went back"])
+def test_versions_are_compared_and_never_times(paused, ana, later):
+    """F21: the revision that came second is the one that is asked, whatever its time says; and the first one is stale."""
+    first = pause_of(paused)
+    answer(paused, ana, "revise", "shorter")
+    second = pause_of(drive(paused))
+    Pause.objects.filter(pk=second.pk).update(opened_at=first.opened_at + dt.timedelta(seconds=later))
+    Checkpoint.objects.filter(thread=paused.thread_id).update(created_at=first.opened_at)
+    Event.objects.filter(thread=paused.thread_id).update(at=first.opened_at)
+    with pytest.raises(services.RevisionMismatch, match="at revision 2 by now"):
+        answer(paused, ana, revision=1)
+    assert services.open_pause(fresh(paused)) == second
+    answer(paused, ana, revision=2)
+    assert (drive(paused).phase, state_of(paused)["drafts"]) == ("awaiting_implementation_review", ["first", "shorter"])
+
+
+@contextmanager
+def failing_at(table: str) -> Iterator[None]:
+    """The database fails when that table is to be written."""
+
+    def execute(real: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if table in written(sql):
+            raise OperationalError(f"no {table} today")
+        return real(sql, params, many, context)
+
+    with connection.execute_wrapper(execute):
+        yield
+
+
+def written(sql: str) -> list[str]:
+    return re.findall(r'(?:INSERT INTO|UPDATE|DELETE FROM) "?(\w+)', sql)
+
+
+def test_an_answer_and_all_that_follows_from_it_are_one_commit(paused, ana):
+    """C3: whichever table fails, the answer was not given: no decision without its events, no move without its checkpoint."""
+    with CaptureQueriesContext(connection) as rehearsal:
+        answer(paused, ana)
+    drive(paused)
+    tables = {table for query in rehearsal for table in written(query["sql"])}
+    assert tables >= {"hitl_decision", "hitl_ledger", "runs_pause", "runs_run", "checkpoints_checkpoint", "checkpoints_event"}
+    before = rows()
+    for table in sorted(tables):
+        with failing_at(table), pytest.raises(OperationalError):
+            answer(paused, ana)
+        assert rows() == before, table
+    assert answer(paused, ana).action == "approve"
+
+
 @pytest.mark.parametrize("second", ["approve", "revise", "cancel", "nonsense"])
 @pytest.mark.parametrize(("first", "words"), [("approve", "approved"), ("revise", "sent back for revision"), ("cancel", "cancelled")])
 def test_the_second_answer_is_told_who_won_and_writes_nothing(paused, ana, ben, unchanged, first, words, second):
@@ -216,8 +271,6 @@ def test_an_order_that_ended_cannot_be_cancelled(make_order, ana, unchanged):
 
 def test_there_is_one_open_pause_at_most(paused):
     """S4-16, S4-51: the database says so."""
-    from django.db import IntegrityError, transaction
-
     pause = pause_of(paused)
     pause.pk = uuid.uuid4()
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -226,8 +279,6 @@ def test_there_is_one_open_pause_at_most(paused):
 
 def test_a_pause_has_one_decision_at_most(paused, ana):
     """P1: the database says so."""
-    from django.db import IntegrityError, transaction
-
     decision = answer(paused, ana)
     decision.pk, decision.position = uuid.uuid4(), 99
     with pytest.raises(IntegrityError), transaction.atomic():

@@ -32,11 +32,11 @@ def test_open_pauses_and_the_pauses_of_a_run_have_an_index_each(db):
 
 
 def test_two_open_pauses_of_one_run_are_refused_by_the_database(paused):
-    """S4-16, S4-23: at most one is active."""
+    """S4-16, S4-23, C14: at most one is active; each child run is a run of its own (`test_children`)."""
     pause = pause_of(paused)
     pause.pk = None
     pause._state.adding = True
-    with pytest.raises(IntegrityError), transaction.atomic():
+    with pytest.raises(IntegrityError, match=r"pause_one_open_per_run|UNIQUE constraint failed: runs_pause\.run_id"), transaction.atomic():
         Pause.objects.bulk_create([pause])
     assert Pause.objects.open().count() == 1
 

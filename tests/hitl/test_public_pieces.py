@@ -54,7 +54,7 @@ def test_a_checkpointer_needs_nothing_else_of_the_product():
 
 @pytest.mark.django_db
 def test_an_orchestrator_stops_answers_and_resumes_runs_with_a_token(make_order, ana, api):
-    """S3-55, S4-70: its tools are the same doors as everybody's, and each says which run it is about."""
+    """S4-70: its tools are the same doors as everybody's, and each says which run it is about."""
     order, tool = make_order("writing-quick"), api(ana)
     address = f"/api/v1/work-orders/{order.shown_id}"
     run = tool.get(address).json()["run_id"]

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_one_call_with_a_thread_and_new_input_is_all_it_takes(give, thread):
-    """S1-1, S1-6, S1-7, S1-9, S1-12, S1-25, S1-27, S1-31: no list, pick, cast or position from the caller."""
+    """S1-1, S1-6, S1-7, S1-25, S1-27: no list, pick, cast or position from the caller."""
     assert give(template="talk", input=say("Hello")).how == "started"
     assert RAN == ["step1", "step2", "step3"]
     assert texts(state_of(thread))[0] == "Hello"
@@ -335,7 +335,7 @@ def test_a_stranger_sees_no_thread(give, thread, zoe):
 
 
 def test_the_latest_checkpoint_costs_no_search(give, thread, django_assert_num_queries):
-    """S1-15, S1-16, S1-29, S1-30: the thread names it."""
+    """S1-15, S1-29, S1-30: the thread names it."""
     give(template="talk", input=say("Hello"))
     with django_assert_num_queries(2):
         turns.place_of(thread.pk)

@@ -512,7 +512,7 @@ def test_what_is_called_back_holds_the_answer_and_only_once_there_is_one(engine)
 
 
 def test_a_deadline_is_kept_with_the_question(engine):
-    """S3-9, F21: an instant in UTC."""
+    """S3-9: an instant in UTC."""
     told = engine.wait(deadline="P2D", reviewers=["ben"]).json()
     pause = opened()
     assert pause.review == {"deadline": {"after": "P2D"}, "reviewers": {"users": ["ben"]}}

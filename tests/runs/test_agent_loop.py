@@ -13,6 +13,7 @@ from hitl import services
 from hitl import threads as doors
 from hitl.models import Decision, Via
 from runs import definitions, threads
+from runs.agents import journal
 from runs.engine import approvals
 from runs.models import Pause
 from runs.threads import Turn
@@ -104,6 +105,26 @@ def test_finished_calls_are_not_made_again_after_a_question(endpoint, thread, an
     assert [part["content"] for part in returned] == [{"made": "look", "what": "articles"}, "APPROVE"]
 
 
+def test_a_long_result_is_cut_for_browsers_and_nowhere_else(endpoint, thread, ana, page, api):
+    """C15, S0-66: the log and the page show its two ends; the state, the model and whoever resumes have it to the letter."""
+    what = "a" * 9_000 + "b" * 9_000 + "c" * 9_000
+    endpoint.script = by_loop(Answer("Both.", [("test_look", {"what": what}), QUESTION]), Answer("Done."))
+    run = agents.say(thread, "Go", by=ana)
+    assert [one["result"] for one in agents.mind(thread.pk)["tool_cache"].values()] == [{"made": "look", "what": what}]
+    doors.say(thread.pk, Turn(input={"input": "APPROVE"}), by=ana, via=Via.REST)
+    assert agents.go_on(run).status == "completed"
+    heard = [json.loads(one["content"]) for one in endpoint.requests[-1]["messages"] if one["role"] == "tool" and "look" in one["content"]]
+    assert heard == [{"made": "look", "what": what}]
+    for told in agents.events(thread, "tool_call_completed"):
+        assert len(str(told)) < 2 * journal.SHOWN + 1_000
+    assert journal.CUT in next(one["result"] for one in agents.events(thread, "tool_call_completed") if one["tool"] == "test_look")
+    shown = page.get(f"/threads/{thread.shown_id}/").content.decode()
+    assert "\n...[truncated]...\n" in shown and "a" * 4_900 in shown and "c" * 4_900 in shown
+    assert "a" * 5_001 not in shown and "b" * 10 not in shown
+    state = api(ana).get(f"/api/v1/threads/{thread.shown_id}/state").json()["values"]["agent"]["agent"]
+    assert what in str(state["prompt_messages"]), "a program that reads the state gets all of it"
+
+
 PAY = [("test_pay", {"what": "rent"}), ("test_pay", {"what": "boat"}), ("test_pay", {"what": "bread"}), LOOK]
 
 
@@ -170,15 +191,21 @@ def test_an_approval_holds_for_its_call_alone(endpoint, thread, ana, ben):
 
 
 def test_a_fork_at_a_question_asks_it_again_without_another_request(endpoint, thread, ana):
-    """S0-80: time travel to where a person was asked; the answer that was given there is none of the fork's."""
+    """S0-80, S0-62, C23: time travel to where a person was asked; the answer that was given there is none of the fork's. What the agent
+    knew there is restored, with the runs that it depends on, which the document's own state did not name."""
     endpoint.script = by_loop(Answer("Both.", [LOOK, QUESTION]), Answer("Done."))
     run = agents.say(thread, "Go", by=ana)
     at = agents.asked(run).checkpoint_id
+    knew = agents.mind(thread.pk)
     doors.say(thread.pk, Turn(input={"input": "Yes"}), by=ana, via=Via.REST)
     agents.go_on(run)
     fork = agents.go_on(threads.invoke(thread.pk, Turn(checkpoint_id=at), by=ana))
     assert (fork.status, agents.asked(fork).question) == ("paused", "Should I include market data?")
     assert (len(endpoint.requests), sum(agents.MADE.values())) == (2, 1)
+    own = {"run_depends", "call_context", "is_resumed", "usage", "loops_before"}
+    restored = agents.mind(thread.pk)
+    assert {key: restored[key] for key in restored.keys() - own} == {key: knew[key] for key in knew.keys() - own}
+    assert (knew["run_depends"], restored["run_depends"]) == ([run.shown_id], [run.shown_id, fork.shown_id])
     doors.say(thread.pk, Turn(input={"input": "No"}), by=ana, via=Via.REST)
     assert agents.go_on(fork).status == "completed"
     assert agents.mind(thread.pk)["run_depends"] == [run.shown_id, fork.shown_id]

@@ -59,6 +59,8 @@ CHANGES = [
 
 @pytest.mark.parametrize(("zone", "start", "span", "end"), CHANGES)
 def test_days_keep_the_wall_time_and_hours_really_pass(zone, start, span, end):
+    """F21: an hour or a day was lost or won in others' products; what comes out is one instant, in UTC."""
+    assert add(local(start, zone), parse(span), zone=ZoneInfo(zone)).tzinfo is dt.UTC
     """P8, C21."""
     assert after(local(start, zone), span) == end
 

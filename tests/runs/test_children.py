@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from checkpoints import store
@@ -147,10 +149,19 @@ def test_a_parent_that_waits_for_its_children_holds_nothing(crew):
 
 
 def test_children_pause_one_by_one_and_their_cards_name_the_order(crew, ana):
-    """S4-5, S4-28: both wait at once; each answer moves its own child; the order says paused while one of them asks."""
+    """S4-5, S4-28, C14: both wait at once, by name; each answer moves its own child; the order says paused while one of them asks."""
     order = worked(crew([sub("one", **ASKING), sub("two", **ASKING), sub("three")], parallel=True))
     assert Pause.objects.open().count() == 2
     assert {pause.run.work_order_id for pause in Pause.objects.open()} == {order.pk}
+    for pause in (asked("one"), asked("two")):
+        pause.pk, pause._state.adding = uuid.uuid4(), True
+        with (
+            pytest.raises(IntegrityError, match=r"pause_one_open_per_run|UNIQUE constraint failed: runs_pause\.run_id"),
+            transaction.atomic(),
+        ):
+            Pause.objects.bulk_create([pause])
+    with pytest.raises(services.SeveralQuestions):  # neither is meant where none is named
+        services.answer_order(order.pk, action="approve", by=ana, via=Via.REST)
     assert (order.status, order.phase, order.current_step) == ("paused", "awaiting_plan_approval", "crew")
     answer(asked("two"), ana)
     assert fresh(order).status == "paused"

@@ -105,7 +105,7 @@ def test_a_death_while_an_order_is_made_leaves_a_whole_order_or_none(crash_templ
     ids=["claim-begin-log-ask", "claim-begin-log-go-done", "claim-begin-failed"],
 )
 def test_a_worker_may_die_at_any_moment(order_of, ben, template, answers):
-    """P3, P4: claim, begin, a log line of a step, and each way to record what a step answered."""
+    """P3, P4, C3: claim, begin, a log line of a step, and each way to record what a step answered."""
 
     def make():
         order = order_of(template)
@@ -138,7 +138,7 @@ def fail_once_more(by, order_id):
 
 @pytest.mark.parametrize("action", ["approve", "revise", "cancel"])
 def test_an_answer_is_taken_as_a_whole_or_not_at_all(order_of, ben, action):
-    """P1, P2, P3, F10: a death while it is recorded; the person who saw no acknowledgement answers again."""
+    """P1, P2, P3, F10, C3: a death while it is recorded; the person who saw no acknowledgement answers again."""
 
     def make():
         order = order_of()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from checkpoints import codec, portable, store
+from checkpoints import codec, ids, portable, store
 from checkpoints.graph_models import GraphCheckpoint, GraphThread
 from checkpoints.langgraph import DjangoSaver
 from checkpoints.models import Checkpoint, Event, EventKind
@@ -24,7 +24,7 @@ from runs.definitions import TemplateInvalid
 from runs.engine import record, recovery
 from runs.engine.advance import advance
 from runs.forks import NothingToFork
-from runs.models import Pause, Run
+from runs.models import Pause, Run, WorkOrder
 from runs.steps import graphs as step
 from tests import steps
 from tests.conftest import drive, fresh, log_lines, pause_of, state_at_head
@@ -92,6 +92,25 @@ def test_an_interrupt_is_a_question_and_the_answer_its_value(graph_order, ana):
     assert of(order) == {"log": ["a: tea", "b: tea"], "answers": ["by all means"]}
     assert EFFECTS == {"a": 1, "ask": 2, "b": 1}, "the node that asked runs again from its top, no other does"
     assert state_at_head(order.thread_id)["graph_answer"] is None
+
+
+def test_an_engine_may_ask_and_who_began_it_resumes_by_the_runs_id(graph_order, ana, api):
+    """S3-55: LangGraph asks for input; the checkpoint is stored and the run's id given, by which it is resumed later, in S3's own form."""
+    graph_order("line")
+    client, topic = api(ana), {"topic": "tea"}
+    made = client.post("/api/v1/work-orders", {"template": "graph", "title": "Tea", "input": topic}, format="json").json()
+    order = drive(WorkOrder.objects.shown().get(latest_run=ids.parse("run", made["run_id"])))
+    workflow = f"/api/v1/workflows/{made['run_id']}"
+    told = client.get(workflow).json()
+    assert (told["run_id"], told["status"], told["question"]) == (made["run_id"], "waiting_external", "Go on?")
+    [stored] = client.get(f"/api/v1/runs/{made['run_id']}/checkpoints?limit=1").json()["results"]
+    assert (stored["id"], stored["status"]) == (order.thread.head.shown_id, "pending_input")
+    assert GraphCheckpoint.objects.count() == 3, "and the engine's own, up to the node that asks"
+    resumed = client.post(f"{workflow}/resume", {"payload": {"graph_answer": "by all means"}}, format="json")
+    assert resumed.status_code == 200, resumed.json()
+    assert (drive(order).status, client.get(workflow).json()["status"]) == ("completed", "completed")
+    assert of(order) == {"log": ["a: tea", "b: tea"], "answers": ["by all means"]}
+    assert (EFFECTS["a"], EFFECTS["b"]) == (1, 1)
 
 
 def test_approve_and_reject_are_true_and_false(graph_order, ana):

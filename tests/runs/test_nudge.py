@@ -308,6 +308,26 @@ def test_a_message_takes_the_run_as_far_as_it_goes(make_order, sent):
     assert sent == []
 
 
+def test_a_question_ends_the_task_and_its_answer_queues_another(make_order, ana, sent, committing):
+    """C1: nothing waits in between: no lease, no thread, and no row that names a worker; whoever comes finds the decision."""
+    threads: set[threading.Thread] = set()
+    for _ in range(2):  # the process starts its threads in the first round
+        order = make_order()
+        tasks.advance_run(str(order.latest_run_id))
+        run = Run.objects.get(work_order=order)
+        assert (run.status, run.lease_owner, run.lease_until, sent, lease._held[os.getpid()]) == ("paused", "", None, [], set())
+        asked = set(threading.enumerate())
+        with committing():
+            services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+        assert sent == [str(run.pk)]
+        done = list(steps.CALLS)
+        tasks.advance_run(sent.pop())
+        assert [step for step, _ in steps.CALLS[len(done) :]] == ["execute"]
+        assert (fresh(order).phase, sent) == ("awaiting_implementation_review", [])
+        new, threads = asked - threads, set(threading.enumerate())
+    assert new == set(), "a thread that waits for the answer"
+
+
 def test_a_run_whose_time_slice_is_over_asks_for_another_message(make_order, sent, settings):
     settings.WAYSTATION_SLICE_SECONDS = 0
     order = make_order("writing-quick")

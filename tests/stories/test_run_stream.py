@@ -225,6 +225,36 @@ def test_with_neither_it_polls_and_goes_back_when_it_can(page):
     assert told["seqs"] == [1, 2, 3, 4, 5, 6]
 
 
+TICKS = """() => {
+  const real = window.setTimeout, every = 2000; // a poll's interval passes at once, and each is counted
+  window.intervals = 0;
+  window.setTimeout = (run, ms) => (ms === every ? (window.intervals += 1, real(run, 5)) : real(run, ms));
+}"""
+PASS = "async () => { for (let tick = 0; tick < 30; tick += 1) await new Promise((next) => setTimeout(next, 2000)); }"
+
+
+def test_it_polls_every_two_seconds_and_only_while_no_socket_is_there(page):
+    """C2: pushed where that is possible. A poll comes after two seconds, again and again; and none any more once a socket is open."""
+    server = Server(page, story(6))
+    server.poll = lambda route, after: route.fulfill(status=200, json=[], headers={"ETag": '"0"'})
+    page.evaluate(TICKS)
+    server.open()
+    page.wait_for_function("window.intervals >= 3")
+    assert server.told("polling")["seqs"] == [] and server.asked.count("poll") >= 3
+    opened: list[WebSocketRoute] = []
+    server.sockets = lambda socket, after: (opened.append(socket), socket.send(json.dumps({"type": "ping"})))
+    server.told("live")
+    page.evaluate(PASS)
+    asked = server.asked.count("poll")
+    page.evaluate(PASS)
+    assert (server.asked.count("poll"), server.told("live")["states"][-1]) == (asked, "live"), "sixty seconds without a poll"
+    for one in server.events:
+        opened[-1].send(json.dumps(one))
+    opened[-1].close(code=1000)
+    assert server.told()["seqs"] == [1, 2, 3, 4, 5, 6]
+    assert server.asked.count("poll") == asked
+
+
 def test_by_poll_alone_it_comes_to_the_end(page):
     server = Server(page, story(4))
     server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after), headers={"ETag": '"4"'})

@@ -89,7 +89,10 @@ def seen(page: Page, what: Callable[[], Locator], *, live: bool) -> None:
 
 @pytest.mark.parametrize("live", [True, False], ids=["live", "without JavaScript"])
 def test_a_person_talks_with_a_thread_through_a_question_and_a_second_turn(open_page, live):
-    """S0-47, S0-72, S0-74, S1-23, S2-24: the message answers the question, and the next one begins a turn that knows what came before."""
+    """S0-47, S0-72, S0-74, S1-23, S2-24: the message answers the question, and the next one begins a turn that knows what came before.
+
+    C17: the server makes the page, so all is there without JavaScript, in the same words; with it, the browser's note is the document's.
+    """
     page = open_page("ana", "/", java_script_enabled=live)
     open_thread(page, f"Journeys {live}")
     page.get_by_label("Template").select_option("slow-talk")
@@ -100,6 +103,12 @@ def test_a_person_talks_with_a_thread_through_a_question_and_a_second_turn(open_
     expect(page.locator("[data-approve]")).to_have_count(0)
     expect(page.locator("main")).not_to_contain_text("APPROVE")
     expect(card(page)).to_contain_text("If you answer")
+    expect(page.locator(".status-bar")).to_contain_text("Waiting for your input")
+    if live:
+        assert (saved(page)["status"], saved(page)["loopNum"]) == ("pending_input", 1)
+    page.reload()
+    expect(page.locator(".resume-banner")).to_contain_text("Your previous session is waiting for input.")
+    expect(page.get_by_role("button", name="Resume Conversation")).to_be_visible()
     shot(page, f"thread-asking-{'live' if live else 'plain'}")
     say(page, "Lisbon")
     expect(page.locator("main")).to_contain_text("Taken as your answer.")
