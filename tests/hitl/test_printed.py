@@ -9,7 +9,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from runs import coders, definitions
-from runs.models import WorkOrder
+from runs.models import Template, WorkOrder
 from runs.workflows import coding
 from tests.databases import rows
 from tests.programs import ana_api as ana_api
@@ -35,7 +35,7 @@ def test_with_a_token_json_need_not_say_that_it_is(ana_api, address, said):
 
 @pytest.mark.parametrize("said", [FORM, "", "text/plain", "multipart/form-data; boundary=x"])
 def test_with_a_cookie_json_says_so(templates, ana, said):
-    """A form of another site can send any of these with the cookie of whoever looks at it, and JSON in it; `application/json` it cannot."""
+    """C29: a form of another site can send these with the cookie of whoever looks at it, and JSON in it; `application/json` it cannot."""
     for checks, refusal in ((True, (403, "permission_denied")), (False, (415, "unsupported_media_type"))):  # the second: with its token too
         client = Client(enforce_csrf_checks=checks)
         client.force_login(ana)
@@ -78,6 +78,17 @@ def test_steps_that_name_their_type_alone_are_the_usual_ones(editor_api):
     assert [step["name"] for step in found] == ["planning", "execute", "review"] and coders.writes_code(found)
     again = editor_api.put(f"{PRINTED}templates/workflows/short", put.json(), format="json")
     assert (again.status_code, again.json()["version"]) == (200, 1)
+
+
+@pytest.mark.parametrize("chosen", [{"backend": "redis"}, {"checkpoints": {"backend": "file:///tmp"}}])
+def test_no_template_chooses_where_checkpoints_are_kept(editor_api, chosen):
+    """C30: the server does, by `CHECKPOINTS_URL`; how often is a template's own. Whoever asks for more is told, and nothing is saved."""
+    address = "/api/v1/templates/workflows/own"
+    refused = problem(editor_api.put(address, {"steps": THREE, **chosen}, format="json"), 422, "template_invalid")
+    assert refused["errors"].keys() == chosen.keys()
+    assert not Template.objects.filter(slug="own").exists()
+    saved = editor_api.put(address, {"steps": THREE, "frequency": "failure"}, format="json")
+    assert (saved.status_code, saved.json()["frequency"]) == (200, "failure")
 
 
 def test_the_page_of_such_a_template_shows_its_steps(ana, editor_api):

@@ -158,10 +158,18 @@ def test_every_box_of_the_completion_checklist_has_its_tests():
     assert {box: missing for box, wanted in BOXES.items() if (missing := set(wanted) - named)} == {}
 
 
-def docstrings() -> list[str]:
+@pytest.mark.one_database
+def test_every_decision_between_the_documents_has_its_tests():
+    """C1..31: eleven of them were decided, and named by no test that would see a change of mind."""
+    decided = set(re.findall(r"^- \*\*(C\d+)\*\*", (TESTS.parent / "docs" / "requirements.md").read_text(), re.MULTILINE))
+    assert len(decided) >= 31
+    assert decided - {name for docstring in docstrings("C") for name in re.findall(r"\bC\d+\b", docstring)} == set()
+
+
+def docstrings(named: str = "S4-") -> list[str]:
     """Of the tests in the files that name a demand of this document."""
-    texts = [text for path in TESTS.rglob("test_*.py") if "S4-" in (text := path.read_text())]
-    functions = [node for text in texts for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    texts = [text for path in TESTS.rglob("test_*.py") if re.search(rf"\b{named}\d", text := path.read_text())]
+    functions = [node for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     return [ast.get_docstring(node) or "" for node in functions if node.name.startswith("test_")]
 
 

@@ -124,6 +124,7 @@ def test_the_admin_asks_the_same_questions(repository, admin_user):
 
 
 def test_an_order_without_a_template_takes_the_repositorys_own(put, operator, api, repository):
+    """C29."""
     put(default_template="repo-tidy-quick")
     made = api(operator).post("/api/v1/work-orders", {"repository_url": repository.url}, format="json")
     assert made.json()["template"] == "repo-tidy-quick"

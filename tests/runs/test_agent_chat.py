@@ -59,7 +59,7 @@ def test_a_chat_over_rest_works_without_a_model(thread, api, ana):
 
 
 def test_a_new_thread_with_the_same_user_in_the_same_session_knows_what_was_said(api, ana, ben, team):
-    """S0-79, S0-78: memory was a thread's alone, so a program that opens a thread per visit began anew each time.
+    """S0-79, S0-78, C31: memory was a thread's alone, so a program that opens a thread per visit began anew each time.
 
     Nobody else's conversation is known by that: not another user's or session's, nor that of another account here, or another team.
     """
