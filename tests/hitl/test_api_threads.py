@@ -60,7 +60,7 @@ def test_a_conversation_over_rest(call):
 
 def test_what_a_caller_leaves_out_is_made_with_defaults(call, thread):
     """S1-9: a body with all of it spelled out begins the same run, and no body at all goes on where the thread stands."""
-    spelled_out = {
+    spelled_out: dict[str, Any] = {
         "template": "talk", "input": {"colour": "red"}, "state": None, "resume_from": "", "checkpoint_id": None, "interrupt_before": [],
         "interrupt_after": [], "replaces": "", "reason": "", "step_around": False, "workflow_uri": "",
     }  # fmt: skip

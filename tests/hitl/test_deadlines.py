@@ -83,8 +83,9 @@ def test_a_question_keeps_the_zone_it_was_asked_in_wherever_its_server_moves(ask
     """F21: an instant in UTC and the zone. Where the rules name none, the server's was not kept: an escalation over a change of the clock
     counted its day in the zone that the server had by then, and was due at another hour."""
     settings.TIME_ZONE = "Europe/Berlin"
-    rules = {"deadline": {"after": "P1D", "outcome": "escalate"}, "escalation": [{"after": "P1D", "users": ["zoe"]}]}
-    pause, named = pause_of(asked(**rules)), pause_of(asked(**{**rules, "deadline": {**rules["deadline"], "zone": "Asia/Tokyo"}}))
+    deadline, stages = {"after": "P1D", "outcome": "escalate"}, [{"after": "P1D", "users": ["zoe"]}]
+    pause = pause_of(asked(deadline=deadline, escalation=stages))
+    named = pause_of(asked(deadline={**deadline, "zone": "Asia/Tokyo"}, escalation=stages))
     assert (pause.times["zone"], named.times["zone"]) == ("Europe/Berlin", "Asia/Tokyo")
     assert pause.deadline_at.utcoffset() == dt.timedelta(0)
     settings.TIME_ZONE = "America/New_York"

@@ -14,6 +14,7 @@ from hitl import api_urls, routing, services
 from hitl.models import Decision
 from project.asgi import application
 from project.celery import app
+from project.errors import exception_handler
 from runs.models import Run
 from tests.conftest import drive, kinds, log_lines, pause_of, state_at_head
 from tests.databases import rows
@@ -51,7 +52,12 @@ def knock(api, ana, ben):
 def test_whichever_route_is_taken_one_service_decides_and_the_same_comes_of_it(make_order, knock, ana, ben, api, monkeypatch):
     """C11, F4: who was first, what is stored, what the log tells and where the run goes on are the same; the next one is told who won."""
     real, asked = services._decide, list[str]()
-    monkeypatch.setattr(services, "_decide", lambda answer, standing: asked.append(answer.action) or real(answer, standing))
+
+    def decide(answer: Any, standing: Any) -> Any:
+        asked.append(answer.action)
+        return real(answer, standing)
+
+    monkeypatch.setattr(services, "_decide", decide)
     outcomes: set[str] = set()
     for door in DOORS:
         order = drive(make_order())
@@ -83,11 +89,11 @@ def test_the_route_by_a_checkpoint_asks_again_and_decides_nothing(paused, ana, a
 @pytest.mark.one_database
 def test_the_product_stands_on_django_rest_framework_celery_and_channels():
     """C19: every route of the API is a view of REST framework, every task one of Celery's, every socket a consumer of Channels."""
-    views = [route.callback for route in api_urls.urlpatterns]
+    views: list[Any] = [route.callback for route in api_urls.urlpatterns]
     assert [view for view in views if not issubclass(view.cls, APIView)] == [] and len(views) > 50
     app.loader.import_default_modules()
     own = {name: task for name, task in app.tasks.items() if name.startswith(("runs.", "hitl.", "checkpoints."))}
     assert {"runs.tasks.advance_run", "runs.tasks.sweep"} <= own.keys() and all(isinstance(task, Task) for task in own.values())
-    sockets = [route.callback.consumer_class for route in routing.websockets(lambda error: None)]
+    sockets = [route.callback.consumer_class for route in routing.websockets(exception_handler)]
     assert len(sockets) >= 4 and all(issubclass(socket, AsyncWebsocketConsumer) for socket in sockets)
     assert isinstance(application, ProtocolTypeRouter) and {"http", "websocket"} == application.application_mapping.keys()

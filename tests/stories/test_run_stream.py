@@ -242,7 +242,12 @@ def test_it_polls_every_two_seconds_and_only_while_no_socket_is_there(page):
     page.wait_for_function("window.intervals >= 3")
     assert server.told("polling")["seqs"] == [] and server.asked.count("poll") >= 3
     opened: list[WebSocketRoute] = []
-    server.sockets = lambda socket, after: (opened.append(socket), socket.send(json.dumps({"type": "ping"})))
+
+    def stay(socket: WebSocketRoute, after: int) -> None:
+        opened.append(socket)
+        socket.send(json.dumps({"type": "ping"}))
+
+    server.sockets = stay
     server.told("live")
     page.evaluate(PASS)
     asked = server.asked.count("poll")
