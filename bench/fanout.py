@@ -70,7 +70,7 @@ def _case(way: Way, watched: list[Thread], token: str, *, floor: float | None, b
             for _ in range(events):
                 for thread in set(watched):
                     _write(thread)
-                time.sleep(EVERY)
+                time.sleep(EVERY)  # so many events a second
             connections = _connections()
             seen = json.loads(clients.stdout.readline())
     assert seen["ordered"]
@@ -95,7 +95,7 @@ def _redis(count: int) -> list[float]:
     with _watchers({"kind": "redis", "redis_port": port, "paths": [""] * count, "events": EVENTS}) as clients:
         for number in range(EVENTS):
             server.publish("bench-fanout", json.dumps({"seq": number, "data": {"message": "x" * 200, "sent": time.time()}}))
-            time.sleep(EVERY)
+            time.sleep(EVERY)  # so many events a second
         waits: list[float] = json.loads(clients.stdout.readline())["waits"]
     return waits
 

@@ -54,7 +54,7 @@ def measure() -> Iterator[dict[str, Any]]:
                     with transaction.atomic():
                         [event] = log.append(thread.pk, None, [(EventKind.LOG, {"message": "x" * 200})])
                     committed[event.seq] = time.time() * 1000
-                    time.sleep(EVERY)
+                    time.sleep(EVERY)  # so many events a second
                 page.wait_for_function("count => Object.keys(window.heard).length === count", arg=WARM + EVENTS)
                 heard = {int(seq): at for seq, at in page.evaluate("window.heard").items()}
                 browser.close()

@@ -37,6 +37,7 @@ def measure() -> Iterator[dict[str, Any]]:
     yield figure("commit of a step, one statement, p50", commit * 1000, "ms", floor=bare * 1000, ratio=commit / bare, bar=2.0)
     yield from written()
     for threads, processes in ((8, 1), (64, 1), (64, 2)):
+        # Defaults bind the loop's values.
         bare, rate = beside(floor, lambda threads=threads, processes=processes: concurrently(threads, processes))  # type: ignore[misc]
         name = f"steps per second, {threads} runs at a time, {'one process' if processes == 1 else f'{processes} processes'}"
         bar = 1.0 if threads == 64 else None  # of seconds per step over seconds per bare commit: at most one
@@ -113,6 +114,7 @@ def concurrently(threads: int, processes: int) -> float:
         context = multiprocessing.get_context("fork")
         started, times = context.Barrier(processes), context.Queue()
         parts = [runs[number::processes] for number in range(processes)]
+        # Defaults bind the loop's values.
         children = [context.Process(target=lambda part=part: times.put(work_off(part, share, started))) for part in parts]  # type: ignore[misc]
         for child in children:
             child.start()

@@ -120,7 +120,7 @@ async def until(true: Any, tasks: list[asyncio.Task[None]], seconds: float = 600
         for task in tasks:
             if task.done() and task.exception():
                 task.result()
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # looks again: the servers are other processes
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def stamp(state: State, context: Context) -> Outcome:
 
 @step("bench.nap")
 def nap(state: State, context: Context) -> Outcome:
-    time.sleep(NAP)
+    time.sleep(NAP)  # work that takes its time
     return Done()
 
 

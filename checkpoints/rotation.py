@@ -77,7 +77,7 @@ def _take(column: SealedField, rows: Sequence[tuple[Any, Any]], found: Found, *,
     model: type[models.Model] = column.model
     keys, marks = _key(model)
     table, name = _name(model._meta.db_table), _name(column.column)
-    sql = f"UPDATE {table} SET {name} = %s WHERE ({keys}) = ({marks}) AND {name} = %s"  # noqa: S608
+    sql = f"UPDATE {table} SET {name} = %s WHERE ({keys}) = ({marks}) AND {name} = %s"  # noqa: S608  # as above
     for pk, stored in rows:
         try:
             fresh = _resealed(column, stored)

@@ -69,7 +69,7 @@ class ToolDefinitions(APIView):
 @lru_cache(maxsize=1)
 def _definitions() -> list[dict[str, Any]]:
     """Of all TOOLS, in their order; made once per process, which takes a second."""
-    document = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    document = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]  # without annotations there
     found = {
         operation.get("operationId"): (method, path, operation)
         for path, operations in document["paths"].items()

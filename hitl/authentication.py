@@ -122,7 +122,7 @@ def _owns(user: User, named: dict[str, Any]) -> bool:
     )
 
 
-class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # without annotations there
     """How the OpenAPI page describes the header."""
 
     target_class = "hitl.authentication.BearerAuthentication"

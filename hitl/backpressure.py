@@ -80,7 +80,7 @@ class Patient:
         self._in_a_row += 1
         if self._in_a_row > IN_A_ROW:
             self._in_a_row = 0
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # others get their turn
         try:
             await self._pass(message)
         except Stalled:

@@ -64,7 +64,7 @@ def _done(status: int) -> bool:
 
 
 def _rendered(response: Any) -> HttpResponse:
-    return response.render() if hasattr(response, "render") else response  # type: ignore[no-any-return]
+    return response.render() if hasattr(response, "render") else response  # type: ignore[no-any-return]  # Django's views are untyped here
 
 
 def signed(view: View) -> View:

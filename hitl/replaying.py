@@ -61,7 +61,7 @@ def again(request: HttpRequest, row: IdempotencyKey) -> HttpResponse:
 def _answered(row: IdempotencyKey) -> IdempotencyKey:
     """The row, once it holds its answer, or is so old that its request may be dead. Waits, for ANSWERING at the most."""
     while row.status is None and clock.now() < row.made_at + ANSWERING:
-        time.sleep(EVERY)
+        time.sleep(EVERY)  # nothing tells when another process has answered
         row = IdempotencyKey.objects.filter(pk=row.pk).first() or row
     return row
 
@@ -119,7 +119,7 @@ def _show(row: IdempotencyKey, request: HttpRequest) -> HttpResponse | None:
     looking.user = person
     looking._force_auth_user = person  # type: ignore[attr-defined]  # of Django REST framework: who it was is known already
     response: Any = match.func(looking, *match.args, **match.kwargs)
-    return response.render() if hasattr(response, "render") else response  # type: ignore[no-any-return]
+    return response.render() if hasattr(response, "render") else response  # type: ignore[no-any-return]  # Django's views are untyped here
 
 
 def _place(row: IdempotencyKey, request: HttpRequest) -> ResolverMatch | None:

@@ -23,7 +23,7 @@ class HostClock(models.Model):
     ahead = models.FloatField(help_text="Seconds ahead of the database's clock; below 0 it is behind.")
     seen_at = models.DateTimeField()
 
-    objects: ClassVar[HostClockQuerySet] = HostClockQuerySet.as_manager()  # type: ignore[assignment]
+    objects: ClassVar[HostClockQuerySet] = HostClockQuerySet.as_manager()  # type: ignore[assignment]  # the manager that Django makes of it
 
     def __str__(self) -> str:
         return self.host

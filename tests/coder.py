@@ -71,7 +71,7 @@ def main() -> None:
     words(f"Working on: {what}\n")
     while (control / f"hold-{what}").exists():
         words(".")
-        time.sleep(0.1)
+        time.sleep(0.1)  # until the test takes the file away
     answer = {"plan": plan, "merge": plan, "execute": execute, "review": review}[what](prompt)
     usage = {"input_tokens": 1000, "output_tokens": 200}
     say(type="result", subtype="success", is_error=False, result=answer, usage=usage, total_cost_usd=0.0125)

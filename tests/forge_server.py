@@ -77,8 +77,8 @@ def serving(repositories: Path) -> Iterator[Forge]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     forge = Forge(f"http://127.0.0.1:{server.server_port}", repositories)
-    server.forge = forge  # type: ignore[attr-defined]
-    server.lock = threading.Lock()  # type: ignore[attr-defined]
+    server.forge = forge  # type: ignore[attr-defined]  # read by the handler below
+    server.lock = threading.Lock()  # type: ignore[attr-defined]  # as above
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     try:
         yield forge
@@ -95,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def forge(self) -> Forge:
-        return self.server.forge  # type: ignore[attr-defined,no-any-return]
+        return self.server.forge  # type: ignore[attr-defined,no-any-return]  # set by `serving`
 
     def do_GET(self) -> None:
         self._serve()
@@ -114,11 +114,11 @@ class _Handler(BaseHTTPRequestHandler):
         if failure:
             self.forge.failures.remove(failure)
         if failure and failure.status == SLOW:
-            time.sleep(3)
+            time.sleep(3)  # slower than whoever asks waits
             return None
         if failure and failure.status != LOST:
             return self._answer(failure.status, failure.said, failure.headers)
-        with self.server.lock:  # type: ignore[attr-defined]
+        with self.server.lock:  # type: ignore[attr-defined]  # as above
             status, answer = self._rest(path, json.loads(body or b"{}"))
         if failure:
             self.close_connection = True

@@ -39,7 +39,7 @@ def daemons() -> None:
             if number > 3 and os.fork():
                 os._exit(0)
             os.execve(sys.executable, [sys.executable, "-c", SLEEP, marker], {})
-    time.sleep(0.3)
+    time.sleep(0.3)  # the children have begun
     result("Gone.")
 
 
@@ -50,7 +50,7 @@ def stubborn() -> None:
         [sys.executable, "-c", f"import signal\nsignal.signal(15, signal.SIG_IGN)\n{SLEEP}", sys.argv[2]], start_new_session=True
     )
     say(type="assistant", message={"content": [{"type": "text", "text": "No."}]})
-    time.sleep(600)
+    time.sleep(600)  # until it is killed
 
 
 def forge() -> None:

@@ -22,7 +22,7 @@ def let_flush() -> None:
         opening = f"INSERT INTO checkpoints_guard (opens) VALUES ('{guard.EMPTY}')"  # a constant
         return [opening, *statements, "DELETE FROM checkpoints_guard"] if statements else []
 
-    operations.sql_flush = sql_flush  # type: ignore[method-assign]
+    operations.sql_flush = sql_flush  # type: ignore[method-assign]  # put in place of the method, on purpose
 
 
 @pytest.fixture

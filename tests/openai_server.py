@@ -155,4 +155,4 @@ def _pieces(answer: Answer) -> Iterator[str]:
 
 
 with suppress(AttributeError):  # a client that hangs up is what the tests want
-    ThreadingHTTPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+    ThreadingHTTPServer.handle_error = lambda *_: None  # type: ignore[method-assign]  # clients that hang up are part of the tests

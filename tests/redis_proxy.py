@@ -144,7 +144,7 @@ class RedisProxy:
                 self._reset_all()
             case "cut":
                 send()
-                time.sleep(ANSWER_SECONDS)
+                time.sleep(ANSWER_SECONDS)  # the server works on it, and nobody hears of it
                 self._reset_all()
             case "hang":
                 self._signal(signal.SIGSTOP)

@@ -50,7 +50,7 @@ def wait_for(ready: Callable[[], bool], name: str, process: Server, seconds: flo
     while not ready():
         if process.poll() is not None or time.monotonic() > end:
             sys.exit(f"{name} did not start.")
-        time.sleep(0.05)
+        time.sleep(0.05)  # nothing tells when a server is up
 
 
 @dataclass

@@ -35,7 +35,7 @@ def sleep(state: State, context: Context) -> Outcome:
 def deaf(state: State, context: Context) -> Outcome:
     """A minute without a look at anything."""
     note("began", context.key)
-    time.sleep(60)
+    time.sleep(60)  # what it is for
     note("done", context.key)
     return Go()
 
@@ -83,7 +83,7 @@ def chat(state: State, context: Context) -> Outcome:
         return Ask(question="Should I include market data?", ways=ways, report=report, update=update, phase="asking", midway=True)
     call = _call(context, "search", f"Found {number} articles.")
     context.emit("tool_call_started", {name: call[name] for name in ("id", "tool", "arguments")} | {"loop_num": number})
-    time.sleep(PACE)
+    time.sleep(PACE)  # slow enough to be watched
     context.emit("tool_call_completed", {**call, "loop_num": number})
     return Go(update=_loop(context, state, text, [call]), to=context.step)
 
@@ -92,7 +92,7 @@ def _spoken(context: Context, text: str) -> str:
     for word in text.split(" "):
         context.stream(f"{word} ")
         context.check()
-        time.sleep(PACE if context.loop_num == 1 else PACE / 4)
+        time.sleep(PACE if context.loop_num == 1 else PACE / 4)  # slow enough to be watched
     return text
 
 
@@ -119,7 +119,7 @@ def _take(context: Context, seconds: float) -> Outcome:
     ends = time.monotonic() + seconds
     while (left := ends - time.monotonic()) > 0:
         context.check()
-        time.sleep(min(left, 0.2))
+        time.sleep(min(left, 0.2))  # work that takes its time, and looks whether it is to stop
     note("done", context.key)
     return Go(report=Report(content=f"{context.step} is done."))
 

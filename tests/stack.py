@@ -34,7 +34,7 @@ def until(look: Callable[[], T], *, seconds: float = 60, what: str = "it") -> T:
     while not (seen := look()):
         if time.monotonic() > end:
             raise AssertionError(f"waited {seconds} s for {what}; saw {seen!r}")
-        time.sleep(0.05)
+        time.sleep(0.05)  # nothing tells what other processes have done
     return seen
 
 

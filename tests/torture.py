@@ -39,7 +39,7 @@ while left:
     with transaction.atomic():
         log.append(thread, run, [(EventKind.LOG, {{"message": "x" * dice.choice([1, 100, 400])}})] * batch)
     left -= batch
-    time.sleep(batch * {pause})
+    time.sleep(batch * {pause})  # so many events a second
 """
 """Writes `count` events of a run, in batches, about `pause` seconds apart. For `manage.py shell`."""
 
@@ -105,10 +105,10 @@ class Proxy:
                 to_client.write(data)
                 to_server.write_eof()
             elif cut == "silent":  # both sides believe that it is open
-                await asyncio.sleep(3600)
+                await asyncio.sleep(3600)  # until the proxy ends this connection
             elif cut == "closed towards the client":
                 to_client.write_eof()
-                await asyncio.sleep(3600)
+                await asyncio.sleep(3600)  # until the proxy ends this connection
             else:
                 to_client.write(data[: len(data) // 2] if cut == "half a frame" else b"")
                 return
@@ -141,7 +141,7 @@ class Client:
             with suppress(OSError, TimeoutError, WebSocketException, httpx.HTTPError, SSEError):
                 await self.attempt()
             self.patience = SILENCE if self.cursor > before else 2 * self.patience
-            await asyncio.sleep(0 if self.lives == 1 else BACKOFF)
+            await asyncio.sleep(0 if self.lives == 1 else BACKOFF)  # as a browser waits before it comes back
 
     async def attempt(self) -> None:
         raise NotImplementedError

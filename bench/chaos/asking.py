@@ -51,7 +51,7 @@ class Asker(threading.Thread):
             asked = Asked(len(self.asked))
             self.asked.append(asked)
             while not asked.order and self._ask(asked) in UNCLEAR:
-                time.sleep(0.2)
+                time.sleep(0.2)  # looks again: the hosts are other processes
 
     def _more(self) -> bool:
         if self.ends is None:
@@ -59,7 +59,7 @@ class Asker(threading.Thread):
         while time.monotonic() < self.ends and not self.world.ended.is_set():
             if self.world.hurry or patiently(lambda: Run.objects.live().filter(parent=None).count()) < self.live:
                 return True
-            time.sleep(0.2)
+            time.sleep(0.2)  # looks again: the hosts are other processes
         return False
 
     def _ask(self, asked: Asked) -> int:

@@ -136,7 +136,7 @@ class Race:
                         client.inbox.put(question)
                 if not found and not asker.is_alive() and not patiently(lambda: Run.objects.live().exists()):
                     return
-            time.sleep(0.05)
+            time.sleep(0.05)  # nothing tells when there is one
         left = patiently(lambda: Counter(Run.objects.live().values_list("status", flat=True)))
         self.world.breach("stuck", f"not at an end in time: {dict(left)}")
 

@@ -7,8 +7,8 @@ import django
 
 django.setup()
 
-from django.core.management import CommandError, call_command  # noqa: E402
-from django.db import DatabaseError, InterfaceError, close_old_connections  # noqa: E402
+from django.core.management import CommandError, call_command  # noqa: E402  # after the setup above
+from django.db import DatabaseError, InterfaceError, close_old_connections  # noqa: E402  # as above
 
 for line in sys.stdin:
     user, action, order, pause, revision = line.split()

@@ -298,10 +298,10 @@ class World:
         mine, left = {ids.show("run", one.run) for one in touched}, list(touched)
         while left and not self.ended.is_set() and time.monotonic() < since + affected + PATIENCE:
             left = self._not_taken_up(left)
-            time.sleep(LOOK)
+            time.sleep(LOOK)  # looks again: the hosts are other processes
         slow = time.monotonic() - since if touched else 0.0
         while self.effects.first(since, without=mine) is None and not self.ended.is_set() and time.monotonic() < since + others + PATIENCE:
-            time.sleep(LOOK)
+            time.sleep(LOOK)  # looks again: the hosts are other processes
         self.ended.wait(max(0.0, since + watch - time.monotonic()))
         if self.ended.is_set():
             return
@@ -356,7 +356,7 @@ def patiently(look: Callable[[], T]) -> T:
             return look()
         except (DatabaseError, InterfaceError):
             connection.close()
-            time.sleep(0.1)
+            time.sleep(0.1)  # looks again: the hosts are other processes
 
 
 def _answers(address: str, port: int) -> bool:

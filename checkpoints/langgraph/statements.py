@@ -35,6 +35,7 @@ def _upsert(model: type[models.Model], rows: int, on: tuple[str, ...], update: t
     names = [field.column for field in model._meta.concrete_fields if field.column]
     marks = ", ".join([f"({', '.join(['%s'] * len(names))})"] * rows)
     then = f"UPDATE SET {', '.join(f'{name} = EXCLUDED.{name}' for name in update)}" if update else "NOTHING"
+    # Our models' names.
     return f"INSERT INTO {model._meta.db_table} ({', '.join(names)}) VALUES {marks} ON CONFLICT ({', '.join(on)}) DO {then}"  # noqa: S608
 
 

@@ -15,11 +15,11 @@ import pytest
 
 pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in ("hooks", "writing", "lineage", "accidents", "processes")))
 
-from checkpoints.testing.accidents import Accidents  # noqa: E402
-from checkpoints.testing.hooks import Hooks  # noqa: E402
-from checkpoints.testing.lineage import Lineage  # noqa: E402
-from checkpoints.testing.processes import Processes  # noqa: E402
-from checkpoints.testing.writing import Writing  # noqa: E402
+from checkpoints.testing.accidents import Accidents  # noqa: E402  # pytest rewrites their asserts after the call above
+from checkpoints.testing.hooks import Hooks  # noqa: E402  # as above
+from checkpoints.testing.lineage import Lineage  # noqa: E402  # as above
+from checkpoints.testing.processes import Processes  # noqa: E402  # as above
+from checkpoints.testing.writing import Writing  # noqa: E402  # as above
 
 __all__ = ["CheckpointContract", "Hooks"]
 

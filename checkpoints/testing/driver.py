@@ -72,7 +72,7 @@ def answer(store: CheckpointStore, thread: uuid.UUID, prompt: str, response: str
 
 def race(store: CheckpointStore, thread: uuid.UUID, run_id: uuid.UUID, *, at: float) -> str:
     """Write a thread's first checkpoint at a given moment, together with others."""
-    time.sleep(max(0.0, at - time.time()))
+    time.sleep(max(0.0, at - time.time()))  # all begin at one moment
     try:
         store.put(thread, run_id, {"who": os.getpid()}, Entry(status="active"), parent=None)
     except HeadMoved:

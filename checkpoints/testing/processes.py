@@ -98,7 +98,7 @@ class Processes(Hooks):
             writer = self._start(thread, "write")
             assert writer.stdout is not None
             last = int(writer.stdout.readline())
-            time.sleep(0.03 + 0.05 * number)
+            time.sleep(0.03 + 0.05 * number)  # each is killed at another point of its work
             writer.kill()
             last = max([last, *(int(line) for line in writer.communicate()[0].split("\n")[:-1])])
             head = store.latest(thread)

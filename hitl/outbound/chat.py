@@ -169,7 +169,7 @@ def _guard() -> None:
         message = _sending.get()
         return plainly(session, request, **options) if message is None else _send(request, message)
 
-    Session.send = guarded  # type: ignore[method-assign, assignment]
+    Session.send = guarded  # type: ignore[method-assign, assignment]  # put in place of the method, on purpose
 
 
 def _send(request: PreparedRequest, message: _Message) -> Response:

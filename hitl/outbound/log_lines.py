@@ -43,7 +43,7 @@ def _factory(make: Callable[..., logging.LogRecord]) -> Callable[..., logging.Lo
             made.exc_text = redacted("".join(traceback.format_exception(*made.exc_info)).rstrip("\n"))  # what formatters then use
         return made
 
-    record.redacts_links = True  # type: ignore[attr-defined]
+    record.redacts_links = True  # type: ignore[attr-defined]  # a mark, read by `install`
     return record
 
 
@@ -61,5 +61,5 @@ def _entry(write: Callable[..., None]) -> Callable[..., None]:
     def entry(self: Any, host: Any, date: Any, request: str, *args: Any, **kwargs: Any) -> None:
         write(self, host, date, redacted(request), *args, **kwargs)
 
-    entry.redacts_links = True  # type: ignore[attr-defined]
+    entry.redacts_links = True  # type: ignore[attr-defined]  # as above
     return entry

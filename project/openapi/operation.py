@@ -68,7 +68,7 @@ class Problem(serializers.Serializer[Any]):
     errors = serializers.DictField(required=False, help_text="Field or parameter → what is wrong with it.")  # type: ignore[assignment]  # DRF takes declared fields off the class
 
 
-class SignatureScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+class SignatureScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # without annotations there, as the calls below
     """How the document describes events that a source signs."""
 
     target_class = "hitl.inbound.BySource"
@@ -119,7 +119,7 @@ class Operation(AutoSchema):
             found |= {404, 409, 422, 507}  # what the body names; the state of things; a used key; the disk
         if "requestBody" in operation:
             found |= {413, 415}
-        if "{" in self.path or self._get_pagination_parameters():  # type: ignore[no-untyped-call]
+        if "{" in self.path or self._get_pagination_parameters():  # type: ignore[no-untyped-call]  # as above
             found |= {404}
         if "{" in self.path:
             found |= {409}  # a damaged checkpoint is not read
@@ -129,13 +129,14 @@ class Operation(AutoSchema):
         """A reference to the answer with this status, which all operations share."""
         headers = {header: {"description": words, "schema": schema} for header, (words, schema) in HEADERS.get(status, {}).items()}
         answer = {"description": REFUSALS[status], "content": {PROBLEM: {"schema": problem}}}
-        component = ResolvedComponent(  # type: ignore[no-untyped-call]
+        component = ResolvedComponent(  # type: ignore[no-untyped-call]  # as above
             name_of(status), ResolvedComponent.RESPONSE, {**({"headers": headers} if headers else {}), **answer}, object=f"refusal {status}"
         )
         self.registry.register_on_missing(component)
         return dict(component.ref)
 
     def _get_response_for_code(self, serializer: Any, status_code: str, media_types: Any = None, direction: Any = "response") -> Any:
+        # As above.
         response = super()._get_response_for_code(serializer, status_code, media_types, direction)  # type: ignore[no-untyped-call]
         if getattr(serializer, "allow_null", False):
             for content in response["content"].values():
@@ -143,7 +144,7 @@ class Operation(AutoSchema):
         return response
 
     def _map_serializer_field(self, field: Any, direction: Any, bypass_extensions: bool = False) -> Any:
-        schema = super()._map_serializer_field(field, direction, bypass_extensions)  # type: ignore[no-untyped-call]
+        schema = super()._map_serializer_field(field, direction, bypass_extensions)  # type: ignore[no-untyped-call]  # as above
         if isinstance(field, serializers.SerializerMethodField) and _may_be_none(getattr(field.parent, field.method_name)):
             schema = _nullable(schema)
         if direction == "request" and isinstance(field, serializers.JSONField) and not field.allow_null and "type" not in schema:
@@ -153,7 +154,7 @@ class Operation(AutoSchema):
         return _plain(schema) if isinstance(schema, dict) else schema
 
     def _map_basic_serializer(self, serializer: Any, direction: Any) -> Any:
-        schema = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]
+        schema = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]  # as above
         if direction == "response":  # only what comes in may not be blank
             for field in schema.get("properties", {}).values():
                 field.pop("minLength", None)
@@ -162,7 +163,7 @@ class Operation(AutoSchema):
         return schema
 
     def _insert_field_validators(self, field: Any, schema: dict[str, Any]) -> None:
-        super()._insert_field_validators(field, schema)  # type: ignore[no-untyped-call]
+        super()._insert_field_validators(field, schema)  # type: ignore[no-untyped-call]  # as above
         tidied = dict(_plain(schema))
         schema.clear()  # which the caller goes on with
         schema.update(tidied)

@@ -403,7 +403,7 @@ async def _scripted(history: list[wire.ModelMessage], about: Any) -> AsyncIterat
     for one in scripted.answer(said, [tool.name for tool in about.function_tools]):
         if isinstance(one, str):
             yield one
-            await asyncio.sleep(scripted.PACE)
+            await asyncio.sleep(scripted.PACE)  # says its words as a model does, one after the other
         else:
             place += 1
             yield {place: DeltaToolCall(name=one.tool, json_args=one.arguments, tool_call_id=f"call_{place}")}

@@ -252,7 +252,7 @@ def _through_trouble(work: Callable[[], None]) -> None:
                 raise
             logger.warning("could not record an effect that has happened, trying again: %s", error)
             connection.close()
-        time.sleep(pause)
+        time.sleep(pause)  # the database may be back by then
         pause = min(pause * 2, LONGEST_PAUSE)
 
 

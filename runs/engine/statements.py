@@ -97,6 +97,7 @@ def _one(shape: Shape, facts: int) -> str:
     kept = told = ""
     if shape.kept:
         names, marks = ", ".join(column for column, _ in _checkpoint()), ", ".join(f"%s::{kind}" for _, kind in _checkpoint())
+        # As below.
         kept = f", kept AS (INSERT INTO checkpoints_checkpoint ({names}) SELECT {marks} WHERE EXISTS (SELECT 1 FROM held))"  # noqa: S608
     if facts:  # as rows of VALUES: that is what the server takes in soonest
         rows = ", ".join(f"(%s::text, %s::text, {place})" for place in range(1, facts + 1))
@@ -104,7 +105,7 @@ def _one(shape: Shape, facts: int) -> str:
             INSERT INTO checkpoints_event (thread_id, seq, kind, run_id, data, at)
             SELECT %s::uuid, last_seq - {facts} + place, kind, %s::uuid, data, %s::timestamptz
             FROM numbered, (VALUES {rows}) AS fact (kind, data, place)
-        )"""  # noqa: S608
+        )"""  # noqa: S608  # as below
     return f"""
         WITH held AS (
             UPDATE runs_run SET {sets}
@@ -146,7 +147,7 @@ def _several(shape: Shape) -> str:
     kept = ""
     if shape.kept:
         names, values = ", ".join(column for column, _ in kept_columns), ", ".join(f"kept_{column}" for column, _ in kept_columns)
-        kept = f", kept AS (INSERT INTO checkpoints_checkpoint ({names}) SELECT {values} FROM numbered)"  # noqa: S608
+        kept = f", kept AS (INSERT INTO checkpoints_checkpoint ({names}) SELECT {values} FROM numbered)"  # noqa: S608  # as below
     return f"""
         WITH asked AS MATERIALIZED (
             SELECT * FROM unnest({", ".join(f"%s::{kind}[]" for _, kind in asked)}) AS asked ({", ".join(name for name, _ in asked)})

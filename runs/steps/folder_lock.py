@@ -79,7 +79,7 @@ def _wait(lock: int, deadline: float, check: Callable[[], None]) -> None:
             check()
         if time.monotonic() > deadline:
             raise Busy
-        time.sleep(process.POLL_SECONDS)
+        time.sleep(process.POLL_SECONDS)  # nothing tells when a file's lock is free
 
 
 def _is_at(lock: int, path: Path) -> bool:

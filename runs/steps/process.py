@@ -158,7 +158,7 @@ def end_gently(group: int, seconds: float) -> None:
         os.kill(group, signal.SIGTERM)
     ends = time.monotonic() + seconds
     while time.monotonic() < ends and _is_there(group):
-        time.sleep(0.02)
+        time.sleep(0.02)  # nothing tells when processes of others' making are gone
     end_group(group)
 
 
@@ -182,12 +182,12 @@ def _ask_to_end(pid: int, grace: float) -> None:
     os.kill(pid, signal.SIGTERM)
     ends = time.monotonic() + grace + 1.0
     while time.monotonic() < ends and not _has_ended(pid):
-        time.sleep(0.02)
+        time.sleep(0.02)  # nothing tells when processes of others' making are gone
 
 
 def _source(stdin: bytes) -> IO[bytes]:
     """Input as a file, so that a program that does not read it cannot block us."""
-    source = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+    source = tempfile.TemporaryFile()  # noqa: SIM115  # the caller closes it
     source.write(stdin)
     source.seek(0)
     return source

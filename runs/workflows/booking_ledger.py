@@ -111,6 +111,7 @@ def _missing(rows: Sequence[Mapping[str, str]], entries: Sequence[Entry]) -> lis
         row = there.get(entry["entry"])
         if row is None:
             missing.append(entry)
+        # COLUMNS are Entry's own keys.
         elif any(row.get(name) != safe(str(entry[name])) for name in COLUMNS if name != "booked_at"):  # type: ignore[literal-required]
             raise AlreadyBooked(row)
     return missing
@@ -135,6 +136,7 @@ def _written(entries: Sequence[Entry], *, head: bool) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     if head and entries:
         writer.writerow(COLUMNS)
+    # COLUMNS are Entry's own keys.
     writer.writerows([safe(str(entry[name])) for name in COLUMNS] for entry in entries)  # type: ignore[literal-required]
     return text.getvalue().encode()
 
@@ -159,7 +161,7 @@ def _locked(path: Path, check: Callable[[], None]) -> Iterator[None]:
                 check()
             if time.monotonic() > deadline:
                 raise StepFailed("The ledger was locked by others all the time. Retry.", code="ledger_busy")
-            time.sleep(0.02)
+            time.sleep(0.02)  # nothing tells when a file's lock is free
         yield
     finally:
         os.close(handle)

@@ -207,7 +207,7 @@ def test_without_work_the_connection_is_closed_and_opened_again_when_there_is(sa
     deadline = time.monotonic() + 10
     while serving():
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.01)  # a thread that ends tells nobody
     assert values(saver) == {"a": 1}
 
 
@@ -241,7 +241,7 @@ async def test_who_stops_waiting_stops_nobody_else(saver):
     held = threading.Event()
     blocked = saver._worker.submit(held.wait, worker.Kind.READ)
     task = asyncio.create_task(saver.aput(config(), generate_checkpoint(), generate_metadata(), {}))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the task begins
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

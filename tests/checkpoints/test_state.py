@@ -144,7 +144,7 @@ class Odd:
     def __bool__(self) -> bool:
         raise ValueError("the truth value of an array is ambiguous")
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # what cannot be hashed is the point
 
 
 @pytest.mark.parametrize(

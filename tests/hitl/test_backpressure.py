@@ -76,7 +76,7 @@ async def test_sending_waits_while_the_clients_buffer_is_full(protocol, kind, me
     await send(message)
     protocol.valve.pauseProducing()
     waiting = asyncio.create_task(send(message))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01)  # what must not happen has the time to
     assert len(protocol.sent) == 2
     protocol.valve.resumeProducing()
     await waiting
@@ -115,7 +115,7 @@ async def test_a_server_that_waits_by_itself_is_given_as_long(monkeypatch):
 
     async def full(message):
         if message["type"].endswith("send"):
-            await asyncio.sleep(3600)
+            await asyncio.sleep(3600)  # a client that takes nothing
 
     send = Patient({"type": "websocket"}, full)
     await send({"type": "websocket.accept"})
@@ -159,7 +159,7 @@ async def test_a_long_page_lets_others_have_their_turn(protocol):
     async def other():
         while True:
             turns.append(len(protocol.sent))
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # others get their turn
 
     task = asyncio.create_task(other())
     for _ in range(500):

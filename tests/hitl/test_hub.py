@@ -41,14 +41,14 @@ class Log:
 
     async def read(self, thread, seq, limit):
         self.reads += 1
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # others get their turn
         if self.fails:
             raise OSError("the database is away")
         return self.events.get(thread, [])[seq : seq + limit]
 
     async def newest(self, threads):
         self.asked += 1
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # others get their turn
         if self.fails:
             raise OSError("the database is away")
         return {thread: len(self.events.get(thread, [])) for thread in threads}
@@ -65,7 +65,7 @@ class Layer(LocalChannelLayer):
             if name in super().__getattribute__("fails"):
                 raise ConnectionError(f"{name} fails")
             if name in super().__getattribute__("hangs"):
-                return lambda *args, **kwargs: asyncio.sleep(3600)
+                return lambda *args, **kwargs: asyncio.sleep(3600)  # hangs, which is the accident
         return super().__getattribute__(name)
 
 
@@ -112,7 +112,7 @@ async def take(hub, seq, until, *, thread=THREAD, cut=None, seen=None):
 async def settled(hub, topics):
     """All are in, and the first looks are over."""
     for _ in range(500):
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # nothing tells that all are in
         looking = [one for one in hub._topics.values() if one.seq < 0 or one._looking is not None]
         if len(hub._joined) == len(hub._topics) == topics and not looking:
             return
@@ -136,7 +136,7 @@ async def test_every_client_sees_every_event_once_however_often_it_is_cut(log, l
             for _ in range(dice.choice([0, 1, 1, 1, 2])):
                 await hint(layer, events, inline=dice.random() < 0.8)
             if dice.random() < 0.2:
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0.001)  # writers pause now and then
         for client in clients:
             assert await client == list(range(1, total + 1))
         assert len(clients) == 50
@@ -148,7 +148,7 @@ async def test_a_cursor_anywhere_is_taken_up(log, layer, start):
     log.write(1200)
     async with quick() as hub:
         client = asyncio.create_task(take(hub, start, 1201))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # whoever follows is listening by then, or reads what it missed
         await hint(layer, log.write(1))
         assert await client == list(range(start + 1, 1202))
 
@@ -161,7 +161,7 @@ async def test_many_watchers_cost_one_read(log, layer):
         await settled(hub, 1)
         before = log.reads
         await hint(layer, log.write(5))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # whoever follows is listening by then, or reads what it missed
         assert log.reads == before
         await hint(layer, log.write(5), inline=False)
         assert [await client for client in clients] == [list(range(11, 21))] * 200
@@ -184,7 +184,7 @@ async def test_a_thousand_quiet_threads_cost_two_queries_a_look(log, layer):
         clients = [asyncio.create_task(take(hub, 1, 2, thread=thread)) for thread in threads]
         await settled(hub, 1000)
         began, reads, log.asked = time.monotonic(), log.reads, 0
-        await asyncio.sleep(0.28)
+        await asyncio.sleep(0.28)  # some looks of the hub, whose number is the measure
         looks = 1 + (time.monotonic() - began) / hubs.LOOK_EVERY
         assert log.asked <= 2 * looks
         assert log.reads == reads
@@ -205,13 +205,13 @@ async def test_without_a_channel_layer_watchers_go_on_by_reading(log, layer, nam
     async with quick() as hub:
         assert await take(hub, 0, 3) == [1, 2, 3]
         client = asyncio.create_task(take(hub, 3, 5))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # whoever follows is listening by then, or reads what it missed
         log.write(2)
         assert await client == [4, 5]
         assert not hub._topics
         setattr(layer, how, frozenset())
         client = asyncio.create_task(take(hub, 5, 6))
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(0.15)  # more than one look of the hub
         await hint(layer, log.write(1))
         assert await client == [6]
 
@@ -220,15 +220,15 @@ async def test_a_layer_that_dies_and_comes_back_is_joined_again(log, layer):
     log.write(1)
     async with quick() as hub:
         client = asyncio.create_task(take(hub, 1, 4))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # whoever follows is listening by then, or reads what it missed
         layer.fails = frozenset({"new_channel", "group_add", "receive"})
         await layer.flush()
         hub._tasks[0].cancel()
         hub._tasks[0] = asyncio.create_task(hub._listen())
         log.write(1)
-        await asyncio.sleep(0.12)
+        await asyncio.sleep(0.12)  # more than one look of the hub
         layer.fails = frozenset()
-        await asyncio.sleep(0.12)
+        await asyncio.sleep(0.12)  # more than one look of the hub
         monkey_poll, hubs.LOOK_EVERY = hubs.LOOK_EVERY, 3600.0
         try:
             await asyncio.sleep(0.1)  # the poll that was under way
@@ -242,10 +242,10 @@ async def test_a_database_that_is_away_is_waited_for(log, layer):
     async with quick() as hub:
         log.write(2)
         client = asyncio.create_task(take(hub, 2, 3))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # whoever follows is listening by then, or reads what it missed
         log.fails = True
         await hint(layer, log.write(1), inline=False)
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(0.15)  # more than one look of the hub
         assert not client.done()
         log.fails = False
         assert await client == [3]
@@ -256,13 +256,13 @@ async def test_what_is_kept_in_memory_is_bounded(log, layer):
     log.write(1)
     async with quick() as hub:
         client = asyncio.create_task(take(hub, 1, 1101))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # whoever follows is listening by then, or reads what it missed
         topic = hub._topics[THREAD]
         for size in (1, 10_000):
             for _ in range(55):
                 await hint(layer, log.write(10, size=size))
-                await asyncio.sleep(0)
-            await asyncio.sleep(0.02)
+                await asyncio.sleep(0)  # others get their turn
+            await asyncio.sleep(0.02)  # whoever follows is listening by then, or reads what it missed
             assert len(topic.recent) <= hubs.KEPT
             assert sum(len(told.text) for told in topic.recent) <= hubs.KEPT_CHARACTERS
         assert await client == list(range(2, 1102))
@@ -275,8 +275,8 @@ async def test_a_watcher_that_does_not_read_holds_nothing(log, layer):
         await anext(slow)
         for _ in range(300):
             await hint(layer, log.write(10, size=1000))
-            await asyncio.sleep(0)
-        await asyncio.sleep(0.05)
+            await asyncio.sleep(0)  # others get their turn
+        await asyncio.sleep(0.05)  # what must not happen has the time to
         topic = hub._topics[THREAD]
         assert topic._reading == {}
         assert sum(len(told.text) for told in topic.recent) <= hubs.KEPT_CHARACTERS
@@ -293,7 +293,7 @@ async def test_the_last_watcher_turns_off_the_light(log, layer):
             await asyncio.gather(take(hub, 0, 1), take(hub, 0, 1))
             tasks = list(hub._tasks)
             assert (hub._topics, tasks) == ({}, [])
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # what must not happen has the time to
         assert (dict(layer._groups), layer._inboxes) == ({}, {})
 
 
@@ -315,7 +315,7 @@ async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatc
 
     async def count(user_id):
         asked.append(user_id)
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.002)  # as a database takes its time
         return found[-1]
 
     async def changes():
@@ -326,14 +326,14 @@ async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatc
         hub._inbox._changes_of_late = changes
         tabs: list[list[int]] = [[], []]
         tasks = [asyncio.create_task(counted(hub, 1, tab)) for tab in tabs]
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # what must not happen has the time to
         assert tabs == [[1], [1]]
         assert len(asked) <= 2, "two tabs of one person share a count, at the start and when the layer lets them in"
         for newest in "bcc":
             found.append(listed(2, newest))
             for _ in range(20):
                 await layer.group_send(live.INBOX, {"type": "inbox.hint"})
-            await asyncio.sleep(0.06)
+            await asyncio.sleep(0.06)  # what must not happen has the time to
         assert tabs == [[1, 2, 2]] * 2
         assert len(asked) <= 8
         for task in tasks:

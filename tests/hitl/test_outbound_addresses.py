@@ -182,7 +182,7 @@ def test_who_never_answers_and_who_drips_are_left_in_time(receiver):
                 handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: y\r\n"[:1])
             except OSError:
                 return
-            time.sleep(0.05)
+            time.sleep(0.05)  # one piece after the other: a slow answer
 
     receiver.answer = drip
     begun = time.monotonic()

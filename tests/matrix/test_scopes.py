@@ -70,6 +70,7 @@ def client_of(world: World, scope: str, name: str = "ana") -> Client:
 
 
 def ask(client: Client, method: str, url: str, body: Any = None) -> HttpResponse:
+    # Django's test response.
     return client.generic(method, url, json.dumps(body or {}), content_type="application/json")  # type: ignore[return-value]
 
 

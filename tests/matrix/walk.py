@@ -91,10 +91,11 @@ def send(world: World, role: Role, method: str, url: str, body: Mapping[str, Any
     cookies = dict(client.cookies)
     try:
         if "/api/" in url:
+            # Django's test response.
             return client.generic(method, url, json.dumps(body or {}), content_type="application/json")  # type: ignore[return-value]
         if method == "POST":
-            return client.post(url, body or {})  # type: ignore[return-value]
-        return client.generic(method, url)  # type: ignore[return-value]
+            return client.post(url, body or {})  # type: ignore[return-value]  # as above
+        return client.generic(method, url)  # type: ignore[return-value]  # as above
     finally:
         client.cookies.clear()
         client.cookies.update(cookies)

@@ -112,8 +112,9 @@ def test_a_prompt_says_what_there_is_and_leaves_out_what_there_is_not():
     asked, feedback = "# Asked\n\n{{request}} ({{input.depth}})", "# Feedback\n\n{{revision_feedback}}"
     template = f"Do.\n\n{asked}\n\n{feedback}\n\n# Found\n\n{{{{state.plan.files}}}} {{{{extra}}}}"
     state = {"revision_feedback": "", "secret": "no", "plan": {"files": ["a.py"]}}
-    text = prompts.render(template, state, About, more={"extra": "more"})  # type: ignore[arg-type]
+    text = prompts.render(template, state, About, more={"extra": "more"})  # type: ignore[arg-type]  # stands in for a context
     assert text == 'Do.\n\n# Asked\n\nFix {{state.secret}} (2)\n\n# Found\n\n[\n "a.py"\n] more\n'
+    # Stands in for a context.
     assert "# Feedback\n\nShorter" in prompts.render(template, {**state, "revision_feedback": "Shorter"}, About)  # type: ignore[arg-type]
     assert prompts.unknown(template) == ["extra"]
     assert prompts.unknown("{{ state }} {{request}} {{state.x}} {{branch}}") == ["state"]
@@ -122,12 +123,13 @@ def test_a_prompt_says_what_there_is_and_leaves_out_what_there_is_not():
 def test_a_reviewers_words_reach_the_agent_though_its_template_has_no_place_for_them():
     """Before: with a prompt of the operators' own, the log said "Re-running with feedback" and the agent was never told of it."""
     state = {"revision_feedback": "Use the clock"}
-    text = prompts.render("Do {{request}}.", state, About)  # type: ignore[arg-type]
+    text = prompts.render("Do {{request}}.", state, About)  # type: ignore[arg-type]  # stands in for a context
     assert text.endswith(f"# {prompts.FEEDBACK}\n\nUse the clock\n")
-    once = prompts.render("Do: {{revision_feedback}}", state, About)  # type: ignore[arg-type]
+    once = prompts.render("Do: {{revision_feedback}}", state, About)  # type: ignore[arg-type]  # stands in for a context
     assert once == "Do: Use the clock\n"
+    # Stands in for a context.
     assert prompts.FEEDBACK not in prompts.render("Do {{request}}.", {"revision_feedback": ""}, About)  # type: ignore[arg-type]
-    told = prompt_of(Agent(prompt="Write {{order.title}}"), state, About)  # type: ignore[arg-type]
+    told = prompt_of(Agent(prompt="Write {{order.title}}"), state, About)  # type: ignore[arg-type]  # stands in for a context
     assert told.startswith("Write Tidy") and told.endswith("Use the clock\n")
     apart = Agent(prompt="Write {{order.title}}", instructions="Heed: {{revision_feedback}}")
-    assert prompt_of(apart, state, About) == "Write Tidy"  # type: ignore[arg-type]
+    assert prompt_of(apart, state, About) == "Write Tidy"  # type: ignore[arg-type]  # stands in for a context

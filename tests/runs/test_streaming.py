@@ -28,7 +28,7 @@ def say(state: State, context: Context) -> Outcome:
     for text in SAID:
         context.stream(text)
     for happens in MEANWHILE:
-        happens()  # type: ignore[operator]
+        happens()  # type: ignore[operator]  # a list of any functions
     context.stream("")
     return Done(update={"said": len(SAID)})
 
@@ -70,7 +70,7 @@ def test_what_is_said_is_seen_while_the_step_still_works(talking):
     def look():
         end = time.monotonic() + 10
         while not (found := chunks_of(talking)) and time.monotonic() < end:
-            time.sleep(0.005)
+            time.sleep(0.005)  # nothing tells when another thread has written
         seen.extend(found)
 
     SAID.append("early")
@@ -97,7 +97,7 @@ def test_pieces_wait_for_each_other_but_never_long():
     begun = time.monotonic()
     while time.monotonic() < begun + 0.5:
         chunks.add("x")
-        time.sleep(0.001)
+        time.sleep(0.001)  # so many pieces a second
     chunks.close()
     assert 2 <= len(written) <= 12
     gaps = [later - earlier for (earlier, _), (later, _) in itertools.pairwise(written[:-1])]

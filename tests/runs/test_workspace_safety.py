@@ -181,7 +181,7 @@ GRANDCHILD = "sleep 60 & echo $! > pid; "
 def ends(tmp_path):
     deadline = time.monotonic() + 5
     while is_running(int((tmp_path / "pid").read_text())) and time.monotonic() < deadline:
-        time.sleep(0.02)
+        time.sleep(0.02)  # nothing tells when a foreign process is gone
     return not is_running(int((tmp_path / "pid").read_text()))
 
 

@@ -65,7 +65,7 @@ class Follower(threading.Thread):
         while not self.ended:
             with contextlib.suppress(OSError, httpx.HTTPError, SSEError, ConnectionClosed, TimeoutError):
                 self.follow()
-            time.sleep(0.1)
+            time.sleep(0.1)  # as a client waits before it comes back
 
     def follow(self) -> None:
         raise NotImplementedError
