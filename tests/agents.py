@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
 
 from checkpoints import store
 from checkpoints.models import Event, EventKind, Thread
 from runs import definitions, threads
+from runs.agents import chat
 from runs.agents.approval import Rule
 from runs.agents.tools import ToolFailed, ToolUse, tool
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.threads import Turn
+from tests.openai_server import Answer, Endpoint, by_loop, serving
 
 MADE: Counter[str] = Counter()
 """Call's key → how often it was made in this process."""
 HOOKS: dict[str, Any] = {}
 """Tool → a function called while it works."""
+FINE = Answer("All is well.")
 ANY = {"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]}
 
 
@@ -62,6 +68,19 @@ def load(base_url: str, *, slug: str = "agent-test", retry: dict[str, Any] | Non
     tried = {} if retry is None else {"retry": retry}
     steps = [{"step_type": "agent", "name": "agent", "step_template_slug": slug, **tried}]
     definitions.edit_template(slug, title="Agent", needs_repository=False, steps=steps, reducers={"messages": "upsert_by_id"})
+
+
+@pytest.fixture
+def thread(ana: User, team: Group) -> Thread:
+    return threads.open_thread(by=ana, team=team)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    """A model that says that all is well, until its `script` says otherwise; the template's agent tries again as the shipped one."""
+    with serving(by_loop(FINE)) as found:
+        load(found.url, retry=chat.RETRY)
+        yield found
 
 
 def say(thread: Thread, text: str, *, by: Any, slug: str = "agent-test") -> Run:

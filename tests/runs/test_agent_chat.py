@@ -20,17 +20,13 @@ from runs import services as runs
 from runs.models import Run
 from runs.threads import Turn
 from tests import agents
+from tests.agents import thread as thread
 from tests.conftest import drive, pause_of, state_at_head
 from tests.databases import file_database as file_database
 from tests.openai_server import Answer, by_loop, serving
 from tests.runs.repositories import make_repository
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("templates", "file_database")]
-
-
-@pytest.fixture
-def thread(ana, team):
-    return threads.open_thread(by=ana, team=team)
 
 
 def post(client, thread, text):

@@ -11,30 +11,19 @@ from checkpoints import store
 from checkpoints.models import Checkpoint, Event
 from hitl import threads as doors
 from hitl.models import Via
-from runs import threads
-from runs.agents import chat, endings
+from runs.agents import endings
 from tests import agents
+from tests.agents import FINE
+from tests.agents import endpoint as endpoint
+from tests.agents import thread as thread
 from tests.databases import file_database as file_database
-from tests.openai_server import Answer, by_loop, in_order, serving
+from tests.openai_server import Answer, by_loop, in_order
 from tests.wholeness import broken
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("templates", "file_database")]
 
-FINE = Answer("All is well.")
 SORRY = "I cannot help with that."
 CUT_CALL = Answer("Let me look.", [("test_look", '{"what": "a')], finish="length")
-
-
-@pytest.fixture
-def endpoint():
-    with serving(by_loop(FINE)) as found:
-        agents.load(found.url, retry=chat.RETRY)
-        yield found
-
-
-@pytest.fixture
-def thread(ana, team):
-    return threads.open_thread(by=ana, team=team)
 
 
 def said_on(thread, user):

@@ -18,25 +18,15 @@ from runs.agents import chat, model
 from runs.models import Run
 from runs.threads import Turn
 from tests import agents, crash
+from tests.agents import FINE
+from tests.agents import endpoint as endpoint
+from tests.agents import thread as thread
 from tests.databases import file_database as file_database
-from tests.openai_server import KEY, Answer, by_loop, in_order, serving
+from tests.openai_server import KEY, Answer, by_loop, in_order
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("templates", "file_database")]
 
-FINE = Answer("All is well.")
 LOOK = ("test_look", {"what": "x"})
-
-
-@pytest.fixture
-def endpoint():
-    with serving(by_loop(FINE)) as found:
-        agents.load(found.url, retry=chat.RETRY)
-        yield found
-
-
-@pytest.fixture
-def thread(ana, team):
-    return threads.open_thread(by=ana, team=team)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from runs.engine import approvals
 from runs.models import Pause
 from runs.threads import Turn
 from tests import agents
+from tests.agents import thread as thread
 from tests.databases import file_database as file_database
 from tests.openai_server import Answer, by_loop, serving
 from tests.wholeness import broken
@@ -40,11 +41,6 @@ def endpoint():
     with serving(STORY) as found:
         agents.load(found.url)
         yield found
-
-
-@pytest.fixture
-def thread(ana, team):
-    return threads.open_thread(by=ana, team=team)
 
 
 def test_the_whole_sequence_of_an_agent_chat_is_told_in_its_order(endpoint, thread, ana):

@@ -11,10 +11,11 @@ from django.utils import timezone
 
 from checkpoints.models import Event, Thread
 from hitl.views import chat as page
-from runs import conversation, credentials, keeping, threads
+from runs import conversation, credentials, keeping
 from runs.agents import memory, model
 from runs.workflows.base import Context, Go, Outcome, State
 from tests import agents
+from tests.agents import thread as thread
 from tests.anything import order_that as order_that
 from tests.conftest import drive
 from tests.databases import file_database as file_database
@@ -31,11 +32,6 @@ def endpoint():
     with serving(by_loop(Answer(ANSWER, thinking=THOUGHTS))) as found:
         agents.load(found.url)
         yield found
-
-
-@pytest.fixture
-def thread(ana, team):
-    return threads.open_thread(by=ana, team=team)
 
 
 def streamed(thread: Thread) -> list[tuple[str, str]]:
