@@ -139,6 +139,9 @@ def decide(state: State, context: Context) -> Outcome:
         update["match"] = _match(now, context, books)
         now = cast(BookingState, {**now, **update})
     outcome = _next(now, _case(now, context), books, context)
+    if isinstance(outcome, Go):
+        made: Decision = outcome.update["decision"]
+        context.log(f"{count(len(made['positions']), 'position')} to book, confidence {made['confidence']}, decided by {made['by']}")
     return replace(outcome, update={"asked": None, **update, **outcome.update})
 
 
@@ -166,7 +169,6 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
         asked = Decide(ids=ids, assigned=assigned, held={name: held[name] for name in ids if name in held})
         return _asking(ask_bookkeeper(case, books, open_doubts, asked, way=context.step), BOOKKEEPER, ids, now, context)
     by = "bookkeeper" if set(ready) <= set(cleared) or case.accepted else "rule"
-    context.log(f"{count(len(ready), 'position')} to book, confidence {confidence}, decided by {by}")
     return Go(update={"decision": Decision(positions=ready, confidence=str(confidence), by=by, back=context.step)})
 
 

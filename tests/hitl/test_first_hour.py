@@ -46,11 +46,13 @@ def test_a_folder_that_cannot_be_and_tables_that_are_not_there_are_said_in_one_s
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)
         assert "cannot be used (Not a directory)" in done.stderr and "make up DATA=" in done.stderr
     (tmp_path / "there").mkdir()
-    done = manage("invariants", WAYSTATION_DATA=str(tmp_path / "there"))
-    assert (done.returncode, done.stderr) == (
-        1,
-        "The database lacks tables of this version. Run `manage.py migrate` first; nothing was changed.\n",
-    )
+    for command in ("invariants", "verify_ledger"):
+        done = manage(command, WAYSTATION_DATA=str(tmp_path / "there"))
+        assert (done.returncode, done.stdout, done.stderr) == (
+            1,
+            "",
+            "The database lacks tables of this version. Run `manage.py migrate` first; nothing was changed.\n",
+        )
     done = manage("invariants", WAYSTATION_DATA=str(tmp_path / "there"), DATABASE_URL="postgresql://a:b@127.0.0.1:1/c")
     assert done.returncode == 1 and done.stderr.startswith("The database cannot be used: connection failed")
     assert "Traceback" in manage("invariants", "--traceback", WAYSTATION_DATA=str(tmp_path / "there")).stderr

@@ -56,7 +56,7 @@ def configure(**config):
 
 @pytest.mark.parametrize("write", [None, to_cii, to_pdf])
 def test_an_invoice_that_is_sure_is_booked_without_a_question(house, write):
-    """S3-24, S3-25, S3-49, in each syntax: nothing is asked, and the entries come to nothing in sum."""
+    """S3-24, S3-25, S3-49, in each syntax: nothing is asked, and the entries come to nothing in sum. What is decided is logged once."""
     order = house.book(samples.correct(), **({"write": write} if write else {}))
     assert (order.status, Pause.objects.count()) == ("completed", 0)
     rows = house.ledger()
@@ -67,6 +67,7 @@ def test_an_invoice_that_is_sure_is_booked_without_a_question(house, write):
         ("payable 1", "1600", "", "-885.36", ""),
     ]
     assert total(rows) == 0
+    assert [line for line in log_lines(order) if "to book" in line] == ["2 positions to book, confidence 1.00, decided by rule"]
     assert {row["order"] for row in rows} == {order.shown_id}
     state = state_of(order)
     assert (state["outcome"], state["files"], state["document"] == rows[0]["document"]) == ("posted", {}, True)

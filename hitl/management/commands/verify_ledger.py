@@ -19,7 +19,8 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["ledger"] and not Ledger.objects.filter(pk=options["ledger"]).exists():
+        there = Ledger.objects.filter(pk=options["ledger"]).exists()  # asked first: where tables are missing, that is all to be said
+        if options["ledger"] and not there:
             raise CommandError(f"There is no ledger {options['ledger']}.")
         check, found = Check(options["ledger"], against=self._kept(options["against"])), []
         try:
