@@ -13,7 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from hitl import services
 from hitl.models import Via
 from runs import inflight
-from runs.models import Definition
+from runs.coders import CannotRun
+from runs.models import Definition, WorkOrder
 from runs.workflows.fingerprint import fingerprint
 from tests import steps
 from tests.conftest import drive, fresh, pause_of
@@ -115,12 +116,12 @@ def test_a_step_that_is_gone_is_missing(paused, monkeypatch):
     assert verdicts() == [("missing", ("finish",), 1)]
 
 
-def test_an_order_on_a_step_that_is_gone_is_made_and_says_so(templates, make_order, monkeypatch):
+def test_an_order_on_a_step_that_is_gone_is_refused_and_nothing_is_made(templates, make_order, monkeypatch):
+    """P10: by a server that knows it; a worker that has it no more holds the run."""
     steps.deploy(monkeypatch, plan=None)
-    order = make_order()
-    assert order.definition.steps[0]["fingerprint"] == ""
-    assert verdicts() == [("missing", ("planning",), 1)]
-    assert "'test.plan'" in drive(order).latest_run.held_because
+    with pytest.raises(CannotRun, match=r"test\.plan") as refused:
+        make_order()
+    assert refused.value.code == "step_unknown" and not WorkOrder.objects.exists() and verdicts() == []
 
 
 def test_runs_from_before_fingerprints_are_unknown(paused):
