@@ -20,8 +20,11 @@ def tick(state: State, context: Context) -> Outcome:
 
 @step("slow.paper")
 def paper(state: State, context: Context) -> Outcome:
-    """A long text to look at."""
-    lines = "\n\n".join(f"{number}. What is to be done in part {number} of the work, said in so many words." for number in range(1, 61))
+    """A long text to look at; a short one where its config says so."""
+    parts = int(str(context.config.get("parts", 60)))
+    lines = "\n\n".join(
+        f"{number}. What is to be done in part {number} of the work, said in so many words." for number in range(1, parts + 1)
+    )
     return Go(report=Report(content=f"# The plan\n\n{lines}\n\nThe last line.", effects=["Pays 4 200 EUR to the supplier."]))
 
 

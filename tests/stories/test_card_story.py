@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.prepared import PEOPLE, TOKENS
+from tests.seen import icon, is_coloured, spinning, style
 from tests.stack import SlowStack, standing_alone, until
 from tests.stories.conftest import SCREENSHOTS, shot
 
@@ -20,6 +21,7 @@ PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch":
 PAPERS = """
 from runs import definitions
 definitions.edit_step_template("slow-paper", title="Write the plan", function="slow.paper", config={})
+definitions.edit_step_template("slow-note", title="Write a note", function="slow.paper", config={"parts": 1})
 ask = {"step_type": "planning", "step_template_slug": "slow-paper", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
 tick = {"step_type": "execute", "step_template_slug": "slow-tick"}
 text = {"type": "string"}
@@ -30,6 +32,7 @@ for slug, more in {
     "paper": {"review": {"edits": True}},
     "paper-high": {"review": {"risk": "high", "edits": True}},
     "paper-data": {"required_inputs": asked},
+    "paper-note": {"step_template_slug": "slow-note"},
     "paper-reason": {"review": {"reason_required": ["approve"]}},
 }.items():
     definitions.edit_template(slug, title=slug.capitalize(), steps=[{**ask, **more}, tick], needs_repository=False)
@@ -80,6 +83,106 @@ def field(page: Page) -> Locator:
 def edit(page: Page, words: str) -> None:
     page.get_by_text("Edit and approve").click()
     field(page).fill(words)
+
+
+AMBER = "rgb(245, 158, 11)"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_card_is_amber_and_its_answers_have_their_colours_and_icons(open_page, ask, scheme):
+    """S4-41, S4-42, S4-43, S4-45: before, one edge of the card was looked at, and Revise was as amber as the card."""
+    page = open_page("ana", ask("paper-note")["path"], color_scheme=scheme, **DESKTOP)
+    card = page.locator(".pause")
+    for side in ("Top", "Right", "Bottom", "Left"):
+        assert [style(card, f"border{side}{what}") for what in ("Color", "Style", "Width")] == [AMBER, "solid", "1px"]
+    assert style(card, "backgroundColor") == "rgba(245, 158, 11, 0.1)"
+    for corner in ("TopLeft", "TopRight", "BottomLeft", "BottomRight"):
+        assert float(style(card, f"border{corner}Radius").removesuffix("px")) >= 8
+    answers = {name: page.locator(f"[data-{name}]") for name in ("approve", "revise", "cancel")}
+    assert {name: icon(one) for name, one in answers.items()} == {"approve": "check", "revise": "edit", "cancel": "x"}
+    assert is_coloured(style(answers["approve"], "backgroundColor"), "green")
+    assert is_coloured(style(answers["revise"], "backgroundColor"), "yellow")
+    assert is_coloured(style(answers["cancel"], "color"), "red")
+    answers["revise"].click()
+    assert is_coloured(style(page.get_by_role("button", name="Submit Revision"), "backgroundColor"), "yellow")
+    answers["cancel"].click()
+    sure = page.get_by_role("button", name="Yes, Cancel")
+    assert (icon(sure), is_coloured(style(sure, "color"), "red")) == ("x", True)
+    page.keyboard.press("Escape")
+    seen = page.evaluate(CONTRAST, ".answers .button, .revision .submit")
+    assert len(seen) == 4 and min(seen) >= 4.5, seen
+    shot(page, f"card-colours-{scheme}")
+
+
+def test_long_content_folds_and_unfolds_and_short_content_does_not(open_page, ask):
+    """S4-39: before, it was looked whether the words Show More are in the page, which they always are; Show Less was never pressed."""
+    page = open_page("ana", ask()["path"], **DESKTOP)
+    text, last = page.locator("#content"), page.locator("#content").get_by_text("The last line.", exact=True)
+    more, less = page.get_by_role("button", name="Show More"), page.get_by_role("button", name="Show Less")
+    cut_off = "e => e.getBoundingClientRect().top > e.closest('#content').getBoundingClientRect().bottom"
+    expect(more).to_have_attribute("aria-expanded", "false")
+    expect(less).to_have_count(0)
+    folded = text.evaluate("e => e.clientHeight")
+    assert folded <= 400 and last.evaluate(cut_off)
+    more.click()
+    expect(less).to_have_attribute("aria-expanded", "true")
+    expect(more).to_have_count(0)
+    assert text.evaluate("e => e.clientHeight === e.scrollHeight && e.clientHeight") > 1_000 and not last.evaluate(cut_off)
+    last.scroll_into_view_if_needed()
+    less.click()
+    expect(more).to_have_attribute("aria-expanded", "false")
+    assert text.evaluate("e => e.clientHeight") == folded and last.evaluate(cut_off)
+    expect(text).to_be_in_viewport()
+    page.goto(ask("paper-note")["path"])
+    expect(last).to_be_in_viewport()
+    expect(page.locator("[data-more]")).to_be_hidden()
+
+
+def test_the_card_says_how_long_it_has_been_paused_and_goes_on_saying_it(open_page, ask):
+    """S4-40: before, only "just now" was looked for, which is true of a page that never changes."""
+    asked = ask("paper-note")
+    page = open_page("ana", "/", **DESKTOP)
+    page.clock.install()
+    page.goto(asked["path"])
+    age = page.locator(".pause header time")
+    expect(age).to_have_text("Paused just now")
+    page.evaluate("window.sameAge = document.querySelector('.pause header time')")
+    for further, words in ((60, "1 minute"), (60, "2 minutes"), (180, "5 minutes"), (3_600, "1 hour"), (86_400, "1 day")):
+        page.clock.fast_forward(further * 1_000)
+        expect(age).to_have_text(f"Paused {words} ago")
+    assert page.evaluate("document.querySelector('.pause header time') === window.sameAge"), "nothing was loaded again for it"
+
+
+def test_what_is_typed_for_a_revision_stays_in_the_browser_until_it_is_sent(stack, open_page, ask):
+    """S4-42, S4-44: before, no test looked at what leaves the page while somebody types; others are told only that somebody does."""
+    asked = ask("paper-note")
+    page = open_page("ana", "/", **DESKTOP)
+    left: list[str] = []
+    page.on("request", lambda request: left.append(f"{request.url} {request.post_data}"))
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: left.append(str(frame))))
+    page.goto(asked["path"])
+    expect(page.locator(".live")).to_contain_text("Live")
+    revise, words = page.locator("[data-revise]"), page.get_by_placeholder("Provide feedback for revision...")
+    expect(words).to_be_hidden()
+    revise.click()
+    expect(words).to_be_focused()
+    assert words.evaluate(BOX)["top"] >= revise.evaluate(BOX)["bottom"]
+    other = open_page("ben", asked["path"], **DESKTOP)
+    words.press_sequentially("Shorter, quokka")
+    expect(other.locator("[data-presence]")).to_have_text("Ana is writing a decision")
+    other.locator("[data-revise]").click()
+    expect(other.get_by_placeholder("Provide feedback for revision...")).to_have_value("")
+    revise.click()
+    expect(words).to_be_hidden()
+    page.reload()
+    expect(words).to_be_visible()
+    expect(words).to_have_value("Shorter, quokka")
+    assert not [one for one in left if "quokka" in one]
+    with spinning(page, page.get_by_role("button", name="Submit Revision")):
+        assert decided(stack, asked) == {}
+    until(lambda: decided(stack, asked), what="the decision")
+    assert decided(stack, asked)["user_feedback"] == "Shorter, quokka"
+    assert len([one for one in left if "quokka" in one]) == 1, "and once it was sent"
 
 
 def test_after_an_edit_the_button_and_the_keys_approve_what_was_edited(stack, open_page, ask):
