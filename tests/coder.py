@@ -43,7 +43,8 @@ def plan(prompt: str) -> str:
     call("t1", "Read", path="README.md")
     feedback = section(prompt, "What a person says about that plan")
     focus = section(prompt, "What to look at most").split(":")[0] or "All of it"
-    return f"**{focus}.** Add `greeting.py` with a test.{f' As you say: {feedback}.' if feedback else ''}"
+    small = "".join(f"\n\n{number}. A small step." for number in range(1, 31)) if "in small steps" in prompt else ""
+    return f"**{focus}.** Add `greeting.py` with a test.{f' As you say: {feedback}.' if feedback else ''}{small}"
 
 
 def execute(prompt: str) -> str:

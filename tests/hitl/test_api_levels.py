@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import datetime as dt
 
+import pytest
+from django.utils import timezone
+
+from runs.engine import recovery
 from runs.models import Pause, WorkOrder
 from tests import steps
 from tests.conftest import drive, log_lines
@@ -44,9 +48,10 @@ class Walk:
 
 
 def test_level_3_pause_at_planning(editor_api, tmp_path):
-    """S4-56, S4-35, S4-9."""
+    """S4-56, S4-35, S4-9: before, the template had no further step that could have run, and nothing was tried that could have run one."""
     step = {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
-    put = editor_api.put("/api/v1/templates/workflows/standard-dev", {"steps": [step]}, format="json")
+    further = {"step_type": "execute", "step_template_slug": "test-work"}
+    put = editor_api.put("/api/v1/templates/workflows/standard-dev", {"steps": [step, further]}, format="json")
     assert (put.status_code, put.json()["version"]) == (200, 1)
     repository = make_repository(tmp_path / "repository", {"a.py": "a = 1\n"})
     order = Walk(editor_api, template="standard-dev", repository_url=str(repository), user_request="Add auth")
@@ -54,8 +59,15 @@ def test_level_3_pause_at_planning(editor_api, tmp_path):
     assert (pause["agent_work_order_id"], pause["pause_phase"], pause["status"]) == (order.id, "awaiting_plan_approval", "active")
     assert pause["pause_content"].startswith("# Plan 1")
     assert pause["pause_timestamp"]
-    assert log_lines(order.row)[-1] == "Workflow paused"
+    assert Pause.objects.open().get().shown_id == pause["id"]
+    assert log_lines(order.row) == ["Executing step: planning", "Workflow paused"]
     assert (order.get()["status"], order.get()["current_phase"]) == ("paused", "awaiting_plan_approval")
+    before = rows()
+    order.work()  # a message that comes late, or twice
+    a_year_on = timezone.now() + dt.timedelta(days=365)
+    assert recovery.due_again(now=a_year_on, patience=dt.timedelta(0)) == {}, "no worker is told of it, though nobody answers"
+    assert rows() == before
+    assert [step for step, _ in steps.CALLS] == ["planning"]
 
 
 def test_level_3_without_pauses(ana_api):

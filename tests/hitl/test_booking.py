@@ -219,7 +219,7 @@ def test_a_form_without_a_usable_file_says_what_to_change(house, page, fields, w
 
 
 def test_what_an_invoice_says_is_escaped_on_the_page(house, page):
-    """F30: in the text, the facts and the labels of the form."""
+    """In the text, the facts and the labels of the form."""
     evil = "<script>alert(1)</script>"
     invoice = samples.unknown_supplier()
     lines = (replace(invoice.lines[0], name=evil),)

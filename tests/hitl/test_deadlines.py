@@ -289,7 +289,7 @@ def test_a_sweep_that_read_too_early_ends_nothing(asked, ana, moved):
 
 
 def test_who_answers_too_late_is_told_that_it_expired(asked, ana, api, page):
-    """F9, S4-66: at every door the calm truth, and no button."""
+    """F8, F9: at every door the calm truth, and no button."""
     order = asked(deadline=FOUR)
     pause = pause_of(order)
     fire(at(pause, 4))

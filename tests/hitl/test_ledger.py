@@ -1,4 +1,4 @@
-"""The ledger: append-only at the database, and verifiable: P11, S4-66."""
+"""The ledger: append-only at the database, and verifiable: P11."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def chain(paused, ana, ben):
 
 
 def test_the_database_refuses_to_change_or_delete_any_row(chain, zoe):
-    """P11, S4-66: through the ORM as through anything else that sends SQL."""
+    """P11: through the ORM as through anything else that sends SQL."""
     anchors.drop_due(now=TODAY)
     Erasure.objects.create(thread_id=chain[0].pk, reason="x", erased_at=TODAY, counts={}, decisions=[])
     for model in (Decision, Anchor, Erasure):
@@ -334,7 +334,7 @@ def test_evidence_costs_an_answer_one_statement(paused, ana, django_assert_num_q
 
 
 def test_evidence_outlives_keeping_and_goes_with_an_erasure(chain, paused):
-    """S4-66; DESIGN 40: who stores a digest in a new place adds it to the sources of keeping."""
+    """P11, DESIGN 40: who stores a digest in a new place adds it to the sources of keeping."""
     Blob.objects.update(touched_at=TODAY - dt.timedelta(days=1))
     keeping.prune(now=timezone.now())
     assert breaches() == []

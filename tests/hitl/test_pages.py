@@ -154,14 +154,14 @@ def test_an_order_on_a_real_repository_is_made(page, templates, tmp_path):
 
 
 def test_a_paused_order_shows_its_card(page, paused):
-    """S4-37, S4-38, S4-39, S4-40, S4-59."""
+    """S4-37, S4-38. What folds, ages, is coloured and turns is seen in a browser: `stories/test_card_story.py`, `test_levels.py`."""
     shown = text(page.get(url(paused)))
     for words in ("⏸️ Waiting for Plan Approval", "<h1>Plan 1</h1>", "Show More", "Paused just now", "Approve", "Revise", "Cancel"):
         assert words in shown
 
 
 def test_the_card_asks_for_feedback_and_for_confirmation(page, paused):
-    """S4-42, S4-43, S4-60, S4-61."""
+    """The words of S4-60 and S4-61, as they reach a browser without JavaScript."""
     shown = text(page.get(url(paused)))
     for words in ("Provide feedback for revision...", "Submit Revision", "Are you sure you want to cancel this work order?", "Yes, Cancel"):
         assert words in shown
@@ -195,7 +195,7 @@ def test_the_patch_and_the_extra_answer_are_on_the_card(page, paused):
 
 
 def test_an_approval_leads_back_to_the_order_without_its_card(page, paused):
-    """S4-59."""
+    """S4-59 without JavaScript, but for its spinner."""
     response = page.post(f"/pauses/{pause_of(paused).shown_id}/decide", {"action": "approve", "revision": "1"}, follow=True)
     assert response.redirect_chain == [(url(paused), 302)]
     assert "⏸️" not in text(response)

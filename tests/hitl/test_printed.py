@@ -27,7 +27,7 @@ THREE = [{"step_type": name, "pause_after": False} for name in ("planning", "exe
 @pytest.mark.parametrize("address", [PRINTED, "/api/v1/work-orders"])
 @pytest.mark.parametrize("said", [FORM, f"{FORM}; charset=utf-8", ""])
 def test_with_a_token_json_need_not_say_that_it_is(ana_api, address, said):
-    """S4-35, S4-56: `curl -d` says that it sends a form; the documents' commands were answered 415."""
+    """S4-35: `curl -d` says that it sends a form; the documents' commands were answered 415."""
     answer = ana_api.generic("POST", address, json.dumps({"template": "writing"}), content_type=said)
     assert answer.status_code == 201, answer.json()
     assert WorkOrder.objects.get().shown_id == answer.json()["agent_work_order_id"]

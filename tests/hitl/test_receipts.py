@@ -46,7 +46,7 @@ def receipt(client, decision):
 
 
 def test_a_receipt_says_who_what_when_and_where_it_stands(decision, paused, page):
-    """S4-66, S3: also how it stands in its chain."""
+    """P11: also how it stands in its chain."""
     html = receipt(page, decision).content.decode()
     for words in (
         "Ben (ben)",

@@ -191,7 +191,7 @@ async def test_who_has_it_all_is_not_kept_waiting(ended, as_ana, ahead):
 
 
 async def test_the_stream_goes_on_through_the_answer_to_the_end(paused, as_ana, ana):
-    """S4-56, S4-57, S4-61: a cancellation is an end too."""
+    """S4-57, S4-61: a cancellation is an end too."""
 
     def cancel():
         services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)

@@ -495,7 +495,7 @@ def test_a_file_that_is_no_invoice_fails_the_order_with_its_name_and_reason(hous
 
 
 def test_words_of_the_supplier_are_words_on_the_card_and_no_formula_in_the_ledger(house):
-    """F30: what an invoice says is content, neither Markdown nor HTML nor a formula."""
+    """What an invoice says is content, neither Markdown nor HTML nor a formula."""
     lines = [samples.line(1, "=HYPERLINK(1) | [x](http://evil.example) <b>", "1", "5.00")]
     evil = added_up(samples.draft(samples.PAPER, samples.PAPER_IBAN, "**1**", order="PO-0"), lines)
     order = house.book(evil)

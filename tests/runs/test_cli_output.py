@@ -121,7 +121,7 @@ def test_a_prompt_says_what_there_is_and_leaves_out_what_there_is_not():
 
 
 def test_a_reviewers_words_reach_the_agent_though_its_template_has_no_place_for_them():
-    """Before: with a prompt of the operators' own, the log said "Re-running with feedback" and the agent was never told of it."""
+    """S4-66. Before: with a prompt of the operators' own, the log said "Re-running with feedback" and the agent was never told of it."""
     state = {"revision_feedback": "Use the clock"}
     text = prompts.render("Do {{request}}.", state, About)  # type: ignore[arg-type]  # stands in for a context
     assert text.endswith(f"# {prompts.FEEDBACK}\n\nUse the clock\n")
@@ -129,6 +129,8 @@ def test_a_reviewers_words_reach_the_agent_though_its_template_has_no_place_for_
     assert once == "Do: Use the clock\n"
     # Stands in for a context.
     assert prompts.FEEDBACK not in prompts.render("Do {{request}}.", {"revision_feedback": ""}, About)  # type: ignore[arg-type]
+    placed = Agent(prompt="Write. {{revision_feedback}}! {{order.title}}")
+    assert prompt_of(placed, state, About) == "Write. Use the clock! Tidy"  # type: ignore[arg-type]  # stands in for a context
     told = prompt_of(Agent(prompt="Write {{order.title}}"), state, About)  # type: ignore[arg-type]  # stands in for a context
     assert told.startswith("Write Tidy") and told.endswith("Use the clock\n")
     apart = Agent(prompt="Write {{order.title}}", instructions="Heed: {{revision_feedback}}")

@@ -123,7 +123,7 @@ def test_a_quick_fix_runs_to_its_end_without_asking(ordered, control, repository
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_what_an_agent_was_told_said_and_cost_is_kept_and_told(ordered, client, ana, zoe):
-    """S0-19, S4-66: live as chunks and lines, and as artifacts; the state holds its answer only."""
+    """S0-19: live as chunks and lines, and as artifacts; the state holds its answer only."""
     order = ordered("quick-fix-workflow")
     kept = {(one.step, one.name): text_of(one) for one in Artifact.objects.filter(thread=order.thread_id)}
     assert set(kept) == {(step, name) for step in ("planning", "execute") for name in ("prompt", "output")}

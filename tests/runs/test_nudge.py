@@ -214,7 +214,7 @@ def test_a_lost_message_is_sent_again_by_the_sweep(make_order, sent):
 
 
 def test_the_sweep_leaves_alone_what_is_not_overdue(make_order, paused, sent):
-    """P7, F30: neither a paused run, nor one just made, nor one that is due later, nor one at work."""
+    """P7: neither a paused run, nor one just made, nor one that is due later, nor one at work."""
     make_order()
     later, working = make_order(), make_order()
     Run.objects.filter(pk=later.latest_run_id).update(due_at=timezone.now() + dt.timedelta(minutes=1))
@@ -301,7 +301,7 @@ def test_a_worker_that_ends_hands_its_runs_over_and_tells_others(make_order, sen
 
 
 def test_a_message_takes_the_run_as_far_as_it_goes(make_order, sent):
-    """S4-56."""
+    """P7: and asks for no other message, since it waits for a person."""
     order = make_order()
     tasks.advance_run(str(order.latest_run_id))
     assert fresh(order).phase == "awaiting_plan_approval"

@@ -117,7 +117,7 @@ def test_a_message_to_a_queue_that_no_worker_listens_to_keeps_nobody_elses_back(
 
 
 def test_a_backlog_of_agents_hides_no_overdue_run_of_another_queue(mixed, make_order, sent, monkeypatch):
-    """S4-56, P3: slow steps that wait for their workers do not keep the sweep from others."""
+    """P3, P12: slow steps that wait for their workers do not keep the sweep from others."""
     monkeypatch.setattr(recovery, "BATCH", 2)
     orders = [make_order("mixed") for _ in range(4)]
     waiting = [str(order.latest_run_id) for order in orders]

@@ -30,13 +30,12 @@ def card(page: Page, title: str):
 
 
 def test_a_person_takes_an_order_from_plan_to_commits_without_reloading(stack, open_page):
-    """S4-1, S4-36..45, S4-50, S4-59, S4-60, S0-25, F28: nothing is reloaded; every change comes by itself."""
+    """S4-1, S4-36, S4-37, S4-60, S0-25, F28: nothing is reloaded; every change comes by itself."""
     page = open_page("ana", "/")
     order = make_order(page, stack.folder / "celery")
     expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
     expect(page.locator(".live")).to_contain_text("Live")
     expect(page.locator(".pause")).to_contain_text("just now")
-    assert page.locator(".pause").evaluate("e => getComputedStyle(e).borderTopColor") == "rgb(245, 158, 11)"
     shot(page, "plan-desktop")
     page.locator("[data-revise]").click()
     words = page.get_by_placeholder("Provide feedback for revision...")

@@ -97,7 +97,7 @@ def killed_in(own: Stack, phase: str, victim: subprocess.Popen[bytes], held: Hel
 
 
 def test_an_order_comes_through_a_killed_worker_in_each_phase_as_if_nothing_had_happened(own, forge):
-    """S4-5, S4-10, S4-62, S4-66, P4: two plan, one codes, one reviews, one corrects; the branch holds each change once, and there is one
+    """S4-5, S4-10, S4-62, P4: two plan, one codes, one reviews, one corrects; the branch holds each change once, and there is one
     pull request."""
     own.manage("shell", "-c", REPOSITORY.format(url=forge.clone_url, forge=forge.url, check=[sys.executable, "test_greeting.py"]))
     token = TOKENS["ana"]

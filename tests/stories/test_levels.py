@@ -25,6 +25,7 @@ from playwright.sync_api import Page, expect
 from tests import prepared
 from tests.prepared import TOKENS
 from tests.runs.repositories import make_repository
+from tests.seen import spinning, style
 from tests.servers import redis
 from tests.stack import Stack, until
 
@@ -221,7 +222,10 @@ def held(stack: Stack) -> Iterator[Callable[[str], Path]]:
 
 
 def test_level_3_pause_at_planning(on):
-    """S4-56, S4-34, S4-35, S4-13: before, these addresses were 404, a body without a JSON header 415, and `standard-planning` unknown."""
+    """S4-56, S4-34, S4-35, S4-13: before, these addresses were 404, a body without a JSON header 415, and `standard-planning` unknown.
+
+    That nothing further runs is proven where there is more to run, and where all is tried that could run it: `hitl/test_api_levels.py`.
+    """
     terminal = on("standard-dev")
     assert terminal.send(PUT_STANDARD)["slug"] == "standard-dev"
     assert terminal.send(ENABLE)["use_template_execution"] is True
@@ -232,7 +236,9 @@ def test_level_3_pause_at_planning(on):
     assert "Add `greeting.py`" in state["pause_content"] and state["id"] and state["pause_timestamp"]
     shown = terminal.send(STATUS)
     assert (shown["status"], shown["current_phase"]) == ("paused", "awaiting_plan_approval"), "C5: the phase says what the status is called"
-    assert terminal.send(PAUSE_STATE) == state, "no further execution"
+    with closing(terminal.stream("Executing step|Workflow")) as lines:
+        assert ["Executing step: planning" in next(lines), "Workflow paused" in next(lines)] == [True, True]
+    assert terminal.send(PAUSE_STATE) == state
 
 
 def test_level_4_resume_with_approval(on, held):
@@ -272,13 +278,18 @@ def test_level_5_resume_with_revision_feedback(on):
     assert stored["user_feedback"] == "Add security considerations to the plan. Include authentication flow diagram."
 
 
-def ordered(on: Callable[[str], Terminal], open_page: Callable[..., Page]) -> tuple[Terminal, Page]:
-    """An order with three pauses, made in the browser."""
+def ordered(
+    on: Callable[[str], Terminal], open_page: Callable[..., Page], request: str = "Add auth", *, clock: bool = False
+) -> tuple[Terminal, Page]:
+    """An order with three pauses, made in the browser; `clock`: in one whose time can be put forward."""
     terminal = on("advanced-dev")
     terminal.send(PUT_ADVANCED)
-    page = open_page("olga", "/work-orders/new?template=advanced-dev")
+    page = open_page("olga", "/")
+    if clock:
+        page.clock.install()
+    page.goto("/work-orders/new?template=advanced-dev")
     page.get_by_role("textbox", name="Repository").fill(terminal.ids["url"])
-    page.get_by_label("Request").fill("Add auth")
+    page.get_by_label("Request").fill(request)
     page.get_by_role("button", name="Start the work order").click()
     page.wait_for_url(re.compile(r"/work-orders/wo_"))
     terminal.order = page.url.rstrip("/").rpartition("/")[2]
@@ -286,26 +297,37 @@ def ordered(on: Callable[[str], Terminal], open_page: Callable[..., Page]) -> tu
 
 
 def test_level_6_the_pause_card(on, held, open_page):
-    """S4-59: running and planning first; then the card, whose Approve makes it go and the next step begin."""
+    """S4-59: before, no test saw the plan fold, the age grow or the spinner turn."""
     hold = held("plan")
-    terminal, page = ordered(on, open_page)
-    main = page.locator("main")
-    expect(main.locator("header.title")).to_contain_text("Running", timeout=60_000)
-    expect(main.locator("header.title")).to_contain_text("Planning")
+    terminal, page = ordered(on, open_page, "Add auth in small steps", clock=True)
+    title, card = page.locator("main header.title"), page.locator(".pause")
+    expect(title.locator(".status")).to_have_text("Running", timeout=60_000)
+    expect(title.locator(".phase")).to_have_text("Planning")
+    expect(card).to_have_count(0)
     hold.unlink()
-    card = page.locator(".pause")
-    expect(card).to_contain_text("⏸️ Waiting for Plan Approval", timeout=60_000)
-    assert card.evaluate("it => getComputedStyle(it).borderTopColor") == "rgb(245, 158, 11)"
-    expect(card).to_contain_text("Add greeting.py with a test.")
-    expect(card.locator("time").first).to_contain_text(re.compile(r"Paused (just now|\d+ minutes? ago)"))
-    for button in ("Approve", "Revise", "Cancel"):
-        expect(card.get_by_text(button, exact=True).first).to_be_visible()
+    expect(card.get_by_role("heading", level=2)).to_have_text("⏸️ Waiting for Plan Approval", timeout=60_000)
+    assert [style(card, f"border{side}Color") for side in ("Top", "Right", "Bottom", "Left")] == ["rgb(245, 158, 11)"] * 4
+    expect(card.locator("header time")).to_have_text("Paused just now")
+    page.clock.fast_forward(60_000)
+    expect(card.locator("header time")).to_have_text("Paused 1 minute ago")
+    plan, first = card.locator("#content"), card.locator("#content p").first
+    expect(first).to_have_text("All of it. Add greeting.py with a test.")
+    assert first.locator("code").inner_text() == "greeting.py", "formatted"
+    folded = plan.evaluate("it => it.clientHeight")
+    card.get_by_role("button", name="Show More").click()
+    assert plan.evaluate("it => it.clientHeight") > folded
+    card.get_by_role("button", name="Show Less").click()
+    assert plan.evaluate("it => it.clientHeight") == folded
+    assert [words.split("\n")[0] for words in card.locator(".answers .button").all_inner_texts()] == ["Approve", "Revise", "Cancel"]
     hold = held("execute")
-    page.locator("[data-approve]").click()
-    expect(page.locator("[data-approve]")).to_have_count(0)
-    expect(main.locator("header.title")).to_contain_text("Executing")
-    expect(main).to_contain_text("Workflow resumed")
-    assert terminal.becomes(current_phase="executing")
+    with spinning(page, card.get_by_role("button", name="Approve")):
+        expect(card.get_by_role("heading", level=2)).to_have_text("⏸️ Waiting for Plan Approval")
+        assert terminal.send(PAUSE_STATE)["status"] == "active"
+    expect(card).to_have_count(0)
+    expect(title.locator(".phase")).to_have_text("Executing")
+    expect(page.locator(".log")).to_contain_text("Workflow resumed with decision: approve")
+    assert terminal.becomes(status="running", current_phase="executing")
+    expect(title.locator(".status")).to_have_text("Running")
 
 
 def test_level_7_revise_with_the_feedback_box(on, held, open_page):
@@ -317,7 +339,8 @@ def test_level_7_revise_with_the_feedback_box(on, held, open_page):
     page.locator("[data-revise]").click()
     box = page.get_by_placeholder("Provide feedback for revision...")
     box.fill("Add error handling section")
-    page.get_by_role("button", name="Submit Revision").click()
+    with spinning(page, page.get_by_role("button", name="Submit Revision")):
+        expect(box).to_have_value("Add error handling section")
     expect(card).to_contain_text("Re-running planning with feedback...")
     hold.unlink()
     expect(card).to_contain_text("As you say: Add error handling section", timeout=60_000)
@@ -335,7 +358,8 @@ def test_level_8_cancel(on, open_page):
     expect(dialog).not_to_be_visible()
     assert terminal.send(STATUS)["status"] == "paused", "an accident cancels nothing"
     page.locator("[data-cancel]").click()
-    page.get_by_role("button", name="Yes, Cancel").click()
+    with spinning(page, page.get_by_role("button", name="Yes, Cancel")):
+        assert terminal.send(STATUS)["status"] == "paused"
     expect(page.locator("main")).to_contain_text("Cancelled by user at planning phase")
     expect(page.locator("main")).to_contain_text("Failed")
     expect(page.locator(".pause")).to_have_count(0)

@@ -19,7 +19,7 @@ def create(stack, token, **fields):
 
 
 def test_a_repository_is_tidied_with_three_answers_and_the_branch_is_pushed(stack, token, sample_copy):
-    """S4-56, S4-57, S4-58, S4-62 on a real repository."""
+    """S4-57, S4-58, S4-62 on a real repository."""
     ana = token("ana")
     order = create(stack, ana, repository_url=str(sample_copy), user_request="Tidy up", input={"push": True})
     first = stack.paused(order["id"], ana, "awaiting_plan_approval")
