@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,14 +11,34 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils import timezone
 
-from hitl.outbound import planning, sending
+from hitl.outbound import chat, endpoints, planning, sending
+from hitl.outbound_models import Delivery, Endpoint
 
 
 def relay() -> int:
     """What beat and a worker do: plan, then send; gives how many messages were tried."""
     planning.announce()
     return sending.deliver(seconds=30)
+
+
+def later(hours: int = 24) -> None:
+    """Messages that wait for their next try wait no longer."""
+    Delivery.objects.filter(status="queued").update(next_at=timezone.now() - dt.timedelta(hours=hours))
+
+
+@pytest.fixture
+def chatting(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
+    """Chat services take what they get; what they got is listed."""
+    said: list[tuple[str, str, str]] = []
+    monkeypatch.setattr(chat, "send", lambda url, *, title, text: said.append((url, title, text)))
+    return said
+
+
+@pytest.fixture
+def slack(ana: User) -> Endpoint:
+    return endpoints.make(ana, channel="apprise", target="slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/")[0]
 
 
 @pytest.fixture

@@ -33,6 +33,8 @@ EARLIER = {
 }
 OTHERS = 8
 """Names of who else may answer."""
+LISTED, LINE = 8, 90
+"""Questions that a chat is told of at once, and the characters of each: services cut or refuse what is longer than a thousand or so."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,13 @@ def text_of(message: Message) -> str:
     if message.due:
         lines.append(f"Due {timezone.localtime(message.due):%d %b %Y, %H:%M}.")
     return "\n".join([unseen.plain(line) for line in lines if line] + [message.url])
+
+
+def list_of(said: Sequence[Message]) -> str:
+    """What a chat gets where many questions wait: the first of them, and where all of them are."""
+    lines = [f"• {one.subject if len(one.subject) <= LINE else one.subject[: LINE - 1] + '…'}" for one in said[:LISTED]]
+    more = [f"… and {len(said) - LISTED} more"] if len(said) > LISTED else []
+    return "\n".join([*lines, *more, links.absolute(reverse("hitl:inbox"))])
 
 
 def payload_of(delivery: Delivery) -> dict[str, Any]:

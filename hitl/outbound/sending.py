@@ -32,7 +32,7 @@ LEASE = dt.timedelta(seconds=120)
 """Longer than a message takes at its slowest: a name that is looked up, and WAYSTATION_OUTBOUND_SECONDS."""
 BATCH = 50
 DIGEST, TOGETHER = 5, 50
-"""Mails to one person that are sent as one from so many on, and up to how many."""
+"""Messages to one person or chat that are sent as one from so many on, and up to how many."""
 FIRST, LONGEST = 30.0, 6 * 3600.0
 """Seconds until the second try, and between tries at most."""
 SOON = dt.timedelta(seconds=5)
@@ -163,10 +163,11 @@ def _ready(delivery: Delivery) -> bool:
 
 
 def _joining(delivery: Delivery) -> list[Delivery]:
-    """The other mails that wait for the same person, claimed, where they are so many that one mail lists them all (F30)."""
-    if delivery.channel != Channel.EMAIL or delivery.occasion not in ASKING or delivery.recipient is None:
+    """The others that wait for the same person or chat, claimed, where they are so many that one message lists them all (F30)."""
+    to_one = delivery.channel == Channel.APPRISE or (delivery.channel == Channel.EMAIL and delivery.recipient is not None)
+    if not to_one or delivery.occasion not in ASKING:
         return []
-    others = Delivery.objects.due(now=clock.now()).filter(place=delivery.place, channel=Channel.EMAIL, occasion__in=ASKING)
+    others = Delivery.objects.due(now=clock.now()).filter(place=delivery.place, channel=delivery.channel, occasion__in=ASKING)
     keys = list(others.order_by("id").values_list("pk", flat=True)[:TOGETHER])
     if len(keys) < DIGEST - 1:
         return []
@@ -195,14 +196,17 @@ def _overtaken(delivery: Delivery) -> str | None:
 
 
 def _send(together: list[Delivery]) -> list[Delivery]:
-    """Send a message, or several mails as one; gives those that are sent by it: one that cannot be made is left out of a digest.
+    """Send a message, or several as one; gives those that are sent by it: one that cannot be made is left out of a digest.
 
     Raises AddressRefused where it is of no use, CannotReach where it may be later.
     """
     delivery = together[0]
     if len(together) > 1:
         said = _digest(together)
-        mail.send_digest(delivery, list(said.values()))
+        if delivery.channel == Channel.EMAIL:
+            mail.send_digest(delivery, list(said.values()))
+        else:
+            _say(delivery, title=f"{len(said)} questions wait", text=messages.list_of(list(said.values())))
         return list(said)
     if delivery.channel == Channel.WEBHOOK:
         _post(delivery)
@@ -211,9 +215,13 @@ def _send(together: list[Delivery]) -> list[Delivery]:
     if delivery.channel == Channel.EMAIL:
         mail.send(delivery, message)
     else:
-        assert delivery.endpoint is not None
-        chat.send(demand(delivery.endpoint.target), title=message.subject, text=messages.text_of(message))
+        _say(delivery, title=message.subject, text=messages.text_of(message))
     return together
+
+
+def _say(delivery: Delivery, *, title: str, text: str) -> None:
+    assert delivery.endpoint is not None
+    chat.send(demand(delivery.endpoint.target), title=title, text=text)
 
 
 def _digest(together: list[Delivery]) -> dict[Delivery, messages.Message]:

@@ -20,7 +20,7 @@ from django.utils import timezone
 from checkpoints import sealing
 from hitl import erasure, invariants, outbound, services
 from hitl.models import Via
-from hitl.outbound import chat, endpoints, planning, sending
+from hitl.outbound import endpoints, planning, sending
 from hitl.outbound import mail as letters
 from hitl.outbound.addresses import CannotReach
 from hitl.outbound.requests import CannotSend
@@ -31,7 +31,9 @@ from runs.states import PauseStatus, Told
 from tests.conftest import drive, pause_of
 from tests.databases import at_once
 from tests.databases import file_database as file_database
-from tests.mailing import relay
+from tests.mailing import chatting as chatting
+from tests.mailing import later, relay
+from tests.mailing import slack as slack
 from tests.sealing import NEW, keys
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reachable")]
@@ -49,26 +51,8 @@ def statuses(**which):
     return sorted(Delivery.objects.filter(**which).values_list("status", flat=True))
 
 
-def later(hours=24):
-    """Messages that wait for their next try wait no longer."""
-    Delivery.objects.filter(status="queued").update(next_at=timezone.now() - dt.timedelta(hours=hours))
-
-
-@pytest.fixture
-def chatting(monkeypatch):
-    """Chat services take what they get; what they got is listed."""
-    said: list[tuple[str, str, str]] = []
-    monkeypatch.setattr(chat, "send", lambda url, *, title, text: said.append((url, title, text)))
-    return said
-
-
-@pytest.fixture
-def slack(ana):
-    return endpoints.make(ana, channel="apprise", target="slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/")[0]
-
-
 def test_a_question_is_mailed_to_those_who_may_answer_and_to_nobody_else(paused):
-    """S3-11, S3-28, F30."""
+    """S3-11, S3-28, F30: nobody is told who could not answer."""
     relay()
     assert to() == ["ana@example.org", "ben@example.org"]
     assert statuses() == ["sent", "sent"]
@@ -519,34 +503,6 @@ def test_what_nobody_relays_is_named(paused):
     assert not {"not_announced", "not_delivered", "sent_after_the_end"} & broken()
     Pause.objects.update(closed_at=timezone.now() - dt.timedelta(hours=1), status="cancelled")
     assert "sent_after_the_end" in broken()
-
-
-def test_many_questions_at_once_are_one_mail_with_a_link_each(make_order, ana, ben):
-    """F30: no storm; each question still has its own link and its own follow-up."""
-    orders = [drive(make_order()) for _ in range(6)]
-    relay()
-    assert to() == ["ana@example.org", "ben@example.org"]
-    assert {one.subject for one in mail.outbox} == {"6 questions wait for you"}
-    assert all(one.body.count("/l/") == one.alternatives[0].content.count("/l/") == 6 for one in mail.outbox)
-    assert set(statuses()) == {"sent"}
-    answer(orders[0], ana)
-    relay()
-    assert mail.outbox[2].subject.startswith("Answered: ")
-
-
-def test_a_digest_leaves_out_what_was_answered_meanwhile_and_is_tried_again_as_one(make_order, ana, ben, monkeypatch):
-    endpoints.switch_mail(ana, on=False)
-    orders = [drive(make_order()) for _ in range(6)]
-    planning.announce()
-    answer(orders[3], ana)
-    real = letters.send_digest
-    monkeypatch.setattr(letters, "send_digest", lambda *_: (_ for _ in ()).throw(CannotReach("away")))
-    sending.deliver(seconds=10)
-    assert statuses() == ["cancelled", *["queued"] * 5]
-    monkeypatch.setattr(letters, "send_digest", real)
-    later()
-    sending.deliver(seconds=10)
-    assert [one.subject for one in mail.outbox] == ["5 questions wait for you"]
 
 
 def test_two_relays_at_once_send_each_message_once(file_database, make_order, monkeypatch):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from html.parser import HTMLParser
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from django.utils.html import escape
 
 from hitl.models import Decision
-from runs.models import WorkOrder
+from runs.models import Pause, WorkOrder
 from runs.workflows.base import Ask, Go, Report
 from tests.anything import order_that as order_that
 from tests.conftest import drive, fresh, pause_of
@@ -158,6 +160,16 @@ def test_a_paused_order_shows_its_card(page, paused):
     shown = text(page.get(url(paused)))
     for words in ("⏸️ Waiting for Plan Approval", "<h1>Plan 1</h1>", "Show More", "Paused just now", "Approve", "Revise", "Cancel"):
         assert words in shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(59, "just now"), (60, "1 minute ago"), (5 * 60, "5 minutes ago"), (2 * 3600, "2 hours ago"), (86_400, "1 day ago")],
+)
+def test_the_card_says_how_long_ago_its_pause_began(page, paused, seconds, words):
+    """S4-40 as the server says it. That it goes on without being loaded again is seen in a browser: `stories/test_card_story.py`."""
+    Pause.objects.update(opened_at=timezone.now() - dt.timedelta(seconds=seconds))
+    assert f">Paused {words}</time>" in text(page.get(url(paused)))
 
 
 def test_the_card_asks_for_feedback_and_for_confirmation(page, paused):

@@ -116,7 +116,8 @@ def test_the_card_is_amber_and_its_answers_have_their_colours_and_icons(open_pag
 
 def test_long_content_folds_and_unfolds_and_short_content_does_not(open_page, ask):
     """S4-39: before, it was looked whether the words Show More are in the page, which they always are; Show Less was never pressed."""
-    page = open_page("ana", ask()["path"], **DESKTOP)
+    long = ask()
+    page = open_page("ana", long["path"], **DESKTOP)
     text, last = page.locator("#content"), page.locator("#content").get_by_text("The last line.", exact=True)
     more, less = page.get_by_role("button", name="Show More"), page.get_by_role("button", name="Show Less")
     cut_off = "e => e.getBoundingClientRect().top > e.closest('#content').getBoundingClientRect().bottom"
@@ -136,6 +137,9 @@ def test_long_content_folds_and_unfolds_and_short_content_does_not(open_page, as
     page.goto(ask("paper-note")["path"])
     expect(last).to_be_in_viewport()
     expect(page.locator("[data-more]")).to_be_hidden()
+    plain = open_page("ana", long["path"], java_script_enabled=False, **DESKTOP)
+    expect(plain.locator("[data-more]")).to_be_hidden()
+    assert plain.locator("#content").bounding_box()["height"] > 1_000, "nothing is out of reach where nothing can unfold it"
 
 
 def test_the_card_says_how_long_it_has_been_paused_and_goes_on_saying_it(open_page, ask):
