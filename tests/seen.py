@@ -67,8 +67,10 @@ def spinning(page: Page, button: Locator) -> Iterator[None]:
     with page.expect_request(address):
         button.click()
     assert pressed is not None
-    assert pressed.evaluate(SPINNER) == {"drawn": True, "turns": True, "seen": True, "icons": 0}
-    assert pressed.evaluate("it => [...it.closest('[data-pause]').querySelectorAll('button')].every((one) => one.disabled)")
+    spinner = pressed.evaluate(SPINNER)
+    assert spinner == {"drawn": True, "turns": True, "seen": True, "icons": 0}, f"the spinner: {spinner}"
+    off = "it => [...it.closest('[data-pause]').querySelectorAll('button')].every((one) => one.disabled)"
+    assert pressed.evaluate(off), "nothing else can be pressed"
     yield
     assert len(kept) == 1, "sent once"
     kept[0].continue_()
