@@ -1,10 +1,12 @@
-"""The pieces that other programs build on, each of which does what it says."""
+"""The pieces that other programs build on, each of which does what it says; and the decisions between the documents."""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import uuid
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -19,6 +21,8 @@ from hitl import waitgate
 from hitl.models import ApiToken
 from runs.models import WorkOrder
 from tests.conftest import drive, pause_of
+
+TESTS = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.django_db
@@ -117,3 +121,18 @@ def test_a_program_is_offered_the_tools_that_its_token_may_use(ana, scope, can, 
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {ApiToken.make(ana, name='x', scope=scope)[1]}")
     tools = set(Orchestrator(client).tools)
     assert can <= tools and not cannot & tools
+
+
+@pytest.mark.one_database
+def test_every_decision_between_the_documents_has_its_tests():
+    """C1..31: eleven of them were decided, and named by no test that would see a change of mind."""
+    decided = set(re.findall(r"^- \*\*(C\d+)\*\*", (TESTS.parent / "docs" / "requirements.md").read_text(), re.MULTILINE))
+    assert len(decided) >= 31
+    assert decided - {name for docstring in docstrings() for name in re.findall(r"\bC\d+\b", docstring)} == set()
+
+
+def docstrings() -> list[str]:
+    """Of the tests in the files that name a decision."""
+    texts = [text for path in TESTS.rglob("test_*.py") if re.search(r"\bC\d", text := path.read_text())]
+    functions = [node for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [ast.get_docstring(node) or "" for node in functions if node.name.startswith("test_")]
