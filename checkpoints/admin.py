@@ -26,6 +26,7 @@ from checkpoints.fields import Locked
 from checkpoints.models import Checkpoint, Event, Thread
 from checkpoints.pages import UNREADABLE as UNREADABLE
 from checkpoints.pages import key_of
+from checkpoints.people import NAME
 from checkpoints.rights import SealedAdmin
 
 LONGEST = 200_000
@@ -179,7 +180,7 @@ class ThreadAdmin(ReadOnlyAdmin):
     """Registered, with its pages and actions, in `hitl.admin_forensics`."""
 
     shown_ids: ClassVar[dict[str, str]] = {"thr": "pk", "wo": "work_order", "run": "runs", "ckpt": "checkpoints"}
-    search_fields = ("title", "owner__username")
+    search_fields = ("title", f"owner__{NAME}")
     search_help_text = "A thr_, wo_, run_ or ckpt_ id, or words of the title or owner"
     list_display = ("shown", "its_title", "owner", "team", "last_seq", "created_at", "imported_at")
     list_select_related = ("owner", "team")

@@ -40,6 +40,17 @@ def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     return []
 
 
+@register("checkpoints")
+def people_have_what_it_takes(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    """Whether the model that AUTH_USER_MODEL names can be asked, told and given rights."""
+    from checkpoints import people  # here: models are not there before
+
+    if not (lacking := people.lacking()):
+        return []
+    words = f"AUTH_USER_MODEL is {settings.AUTH_USER_MODEL}, which lacks {', '.join(lacking)}."
+    return [Error(words, hint="A subclass of AbstractUser has all of it; see docs/embedding.md.", id="checkpoints.E009")]
+
+
 @register("checkpoints", deploy=True)
 def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """What the server or folder behind the settings promises; it is reached for this."""

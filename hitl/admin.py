@@ -9,10 +9,11 @@ from functools import partial
 from typing import Any, ClassVar, cast
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as BaseGroupAdmin
 from django.contrib.auth.admin import UserAdmin as BaseUserAdmin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -25,6 +26,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 
 from checkpoints import clock
 from checkpoints.admin import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row, text_column
+from checkpoints.people import NAME, User
 from checkpoints.store import CheckpointDamaged
 from hitl import admin_erasure as admin_erasure  # registers
 from hitl import admin_forensics as admin_forensics
@@ -165,7 +167,7 @@ class RunAdmin(RunRows):
 @admin.register(Decision)
 class DecisionAdmin(ReadOnlyAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"dec": "pk", "pse": "pause", "run": "pause__run", "thr": "pause__run__thread"}
-    search_fields = ("decided_by__username",)
+    search_fields = (f"decided_by__{NAME}",)
     search_help_text = "A dec_, pse_, run_ or thr_ id, or who decided"
     heavy = ("feedback", "edited_content")
     sealed: ClassVar[dict[str, str]] = {"words": "feedback", "edited": "edited_content", "external": "external"}
@@ -244,7 +246,7 @@ class AnchorAdmin(ReadOnlyAdmin):
 class ApiTokenAdmin(ConfirmedAdmin):
     """Made and revoked, never edited. Its secret is shown once, when it is made."""
 
-    search_fields = ("name", "user__username")
+    search_fields = ("name", f"user__{NAME}")
     search_help_text = "Words of the name or its user"
     actions = ("revoke",)
     list_display = ("name", "user", "scope", "standing", "created_at", "expires_at", "last_write")
@@ -262,7 +264,7 @@ class ApiTokenAdmin(ConfirmedAdmin):
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """A token acts as its user: only superusers make one for somebody else."""
-        users = User.objects.filter(is_active=True).order_by("username")
+        users = User.objects.filter(is_active=True).order_by(NAME)
         kwargs["queryset"] = users if person(request).is_superuser else users.filter(pk=person(request).pk)
         kwargs["initial"] = request.user.pk
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
@@ -292,11 +294,6 @@ class ApiTokenAdmin(ConfirmedAdmin):
         return None
 
 
-admin.site.unregister(User)
-admin.site.unregister(Group)
-
-
-@admin.register(User)
 class UserAdmin(BaseUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # two typings of one base
     """Only superusers hand out rights, and only they change the account of somebody who has some."""
 
@@ -319,7 +316,6 @@ class UserAdmin(BaseUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # t
         return obj is None or person(request).is_superuser or obj == request.user or not (obj.is_staff or obj.is_superuser)
 
 
-@admin.register(Group)
 class GroupAdmin(BaseGroupAdmin, ModelAdmin):  # type: ignore[misc]  # two typings of one base
     """Teams. Their rights are handed out by superusers only."""
 
@@ -327,3 +323,10 @@ class GroupAdmin(BaseGroupAdmin, ModelAdmin):  # type: ignore[misc]  # two typin
 
     def get_readonly_fields(self, request: HttpRequest, obj: Group | None = None) -> Any:
         return () if person(request).is_superuser else ("permissions",)
+
+
+if settings.AUTH_USER_MODEL == "auth.User":  # a model of the project's own has the project's own page
+    admin.site.unregister(User)
+    admin.site.register(User, UserAdmin)
+admin.site.unregister(Group)
+admin.site.register(Group, GroupAdmin)

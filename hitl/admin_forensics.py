@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -20,6 +19,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 from checkpoints import codec, forensics, store
 from checkpoints.admin_pages import CheckpointPages, ThreadPages
 from checkpoints.models import Checkpoint
+from checkpoints.people import User
 from hitl import portable, services, stepping
 from hitl.models import STEP_AROUND, Decision, Via
 from runs import forks

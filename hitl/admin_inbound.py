@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, cast
 
 from django.contrib import admin, messages
-from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from checkpoints.admin import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row, text
+from checkpoints.people import NAME, User
 from hitl.models import EarlyAnswer, InboundSource, Wait
 
 
@@ -19,7 +19,7 @@ from hitl.models import EarlyAnswer, InboundSource, Wait
 class InboundSourceAdmin(ConfirmedAdmin):
     """Made, switched, and given new secrets. A secret is shown once, when it is made."""
 
-    search_fields = ("name", "user__username")
+    search_fields = ("name", f"user__{NAME}")
     search_help_text = "Words of the name or its user"
     actions = ("new_secret", "drop_old_secrets", "switch_off", "switch_on")
     list_display = ("name", "user", "standing", "secret_count", "created_at", "last_used_at")
@@ -38,7 +38,7 @@ class InboundSourceAdmin(ConfirmedAdmin):
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """A source acts as its user: only superusers make one for somebody else."""
         person = cast(User, request.user)
-        users = User.objects.filter(is_active=True).order_by("username")
+        users = User.objects.filter(is_active=True).order_by(NAME)
         kwargs["queryset"] = users if person.is_superuser else users.filter(pk=person.pk)
         kwargs["initial"] = person.pk
         return super().formfield_for_foreignkey(db_field, request, **kwargs)

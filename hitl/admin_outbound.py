@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from checkpoints.admin import MOST, ConfirmedAdmin, row
+from checkpoints.people import NAME
 from hitl.outbound import endpoints, sending
 from hitl.outbound_models import Delivery, Endpoint
 
@@ -66,7 +67,7 @@ class EndpointAdmin(ConfirmedAdmin):
     """Without its address and its secrets, which nobody reads again."""
 
     shown_ids: ClassVar[dict[str, str]] = {"end": "pk", "thr": "thread"}
-    search_fields = ("name", "owner__username", "team__name")
+    search_fields = ("name", f"owner__{NAME}", "team__name")
     search_help_text = "An end_ or thr_ id, or words of its name, person or team"
     actions = ("switch_off", "switch_on")
     heavy = ("target", "secrets")

@@ -6,13 +6,13 @@ from typing import Any, ClassVar, cast
 
 from django import forms
 from django.contrib import admin
-from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from checkpoints import clock
 from checkpoints.admin import ReadOnlyAdmin, row, text_column
+from checkpoints.people import NAME, User
 from hitl.models import Delegation, Vote
 
 
@@ -59,7 +59,7 @@ class DelegationAdmin(ReadOnlyAdmin):
     """Made here by superusers for anybody, ended by whoever delegated; never edited, since answers were given by it."""
 
     form = DelegationForm
-    search_fields = ("from_user__username", "to_user__username")
+    search_fields = (f"from_user__{NAME}", f"to_user__{NAME}")
     search_help_text = "Who delegated, or to whom"
     list_display = ("from_user", "to_user", "starts_at", "ends_at", "reason", "created_by")
     list_select_related = ("from_user", "to_user", "created_by")

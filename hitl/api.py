@@ -183,7 +183,7 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
     pause_id = serializers.CharField(source="pause.shown_id")
     input = serializers.DictField(source="payload", allow_null=True, help_text="The data that came with the answer; null where none did.")
     decided_by = serializers.CharField(
-        source="decided_by.username",
+        source="decided_by.get_username",
         default=None,
         allow_null=True,
         help_text="Null where the template's rules or somebody outside answered.",
@@ -200,7 +200,7 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
         help_text="It came from an address that the rules do not name: it brought data, and approves nothing."
     )
     on_behalf_of = serializers.CharField(
-        source="on_behalf_of.username", default=None, allow_null=True, help_text="For whom, by a delegation; null for themselves."
+        source="on_behalf_of.get_username", default=None, allow_null=True, help_text="For whom, by a delegation; null for themselves."
     )
     votes = serializers.ListField(child=serializers.CharField(), help_text="Digests of the votes that were given, in their order.")
 

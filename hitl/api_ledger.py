@@ -41,7 +41,7 @@ class ReceiptOut(serializers.Serializer[Receipt]):
     feedback = serializers.CharField(source="decision.feedback")
     input = serializers.DictField(source="decision.payload", allow_null=True)
     decided_by = serializers.CharField(
-        source="decision.decided_by.username",
+        source="decision.decided_by.get_username",
         default=None,
         allow_null=True,
         help_text="Null where the template's rules or somebody outside answered.",
@@ -61,7 +61,7 @@ class ReceiptOut(serializers.Serializer[Receipt]):
     data_only = serializers.BooleanField(
         source="decision.data_only", help_text="It came from an address that the rules do not name: it brought data, and approves nothing."
     )
-    on_behalf_of = serializers.CharField(source="decision.on_behalf_of.username", default=None, allow_null=True)
+    on_behalf_of = serializers.CharField(source="decision.on_behalf_of.get_username", default=None, allow_null=True)
     decided_at = serializers.DateTimeField(source="decision.decided_at")
     via = serializers.CharField(source="decision.via")
     revision = serializers.IntegerField(source="decision.revision")

@@ -6,13 +6,13 @@ import datetime as dt
 from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from checkpoints.people import User
 from hitl import claims, policy
 from hitl.models import Vote
 from hitl.policy import Seat, Standing
@@ -26,7 +26,7 @@ from runs.workflows.sequence import CANCEL, REVISE
 class VoteOut(serializers.ModelSerializer[Vote]):
     """An approval that is counted."""
 
-    by = serializers.CharField(source="voter.username", default=None, allow_null=True, help_text="Null where external.")
+    by = serializers.CharField(source="voter.get_username", default=None, allow_null=True, help_text="Null where external.")
     external = serializers.SerializerMethodField(help_text="The mail address of who voted by the link sent there; null else.")
     on_behalf_of = serializers.SerializerMethodField(help_text="For whom it was given, by a delegation; null for themselves.")
 
@@ -38,7 +38,7 @@ class VoteOut(serializers.ModelSerializer[Vote]):
         return vote.external or None
 
     def get_on_behalf_of(self, vote: Vote) -> str | None:
-        return vote.seat.username if vote.seat is not None and vote.seat_id != vote.voter_id else None
+        return vote.seat.get_username() if vote.seat is not None and vote.seat_id != vote.voter_id else None
 
 
 class WhyNot(serializers.Serializer[Any]):

@@ -72,7 +72,7 @@ class ThreadChangeIn(serializers.Serializer[Any]):
 
 class ThreadOut(serializers.ModelSerializer[Thread]):
     id = serializers.CharField(source="shown_id", help_text="thr_…")
-    owner = serializers.CharField(source="owner.username")
+    owner = serializers.CharField(source="owner.get_username")
     team = serializers.CharField(source="team.name", default=None, allow_null=True)
     work_order_id = serializers.SerializerMethodField()
     user_id = serializers.CharField(source="for_user", help_text="With session_id: whose memory it shares.")
@@ -157,7 +157,7 @@ class QueuedOut(serializers.ModelSerializer[QueuedTurn]):
 
     id = serializers.CharField(source="shown_id", help_text="trn_…")
     place = serializers.SerializerMethodField(help_text="How many messages begin up to this one; 0 where it does not wait.")
-    by = serializers.CharField(source="by.username")
+    by = serializers.CharField(source="by.get_username")
     input = serializers.DictField()
     run_id = serializers.SerializerMethodField(help_text="The run that it began.")
     refused = serializers.CharField(source="words", help_text="Why it could not begin when its turn came.")

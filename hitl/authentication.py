@@ -11,7 +11,6 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import auth
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, parse_cookie
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
@@ -21,6 +20,7 @@ from rest_framework.request import Request
 
 from checkpoints import clock
 from checkpoints.models import Checkpoint, Thread
+from checkpoints.people import User
 from checkpoints.prepared import Prepared
 from hitl.models import ApiToken, Decision
 from runs import scopes

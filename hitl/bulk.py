@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from django.contrib.auth.models import User
 from django.db.models import Q
 
+from checkpoints.people import User
 from checkpoints.store import CheckpointDamaged, StoreUnavailable
 from hitl import policy, services
 from hitl.models import Decision, Via, Vote

@@ -10,11 +10,11 @@ import datetime as dt
 import uuid
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.db import transaction
 
 from checkpoints import clock, log
 from checkpoints.models import EventKind
+from checkpoints.people import User
 from hitl import policy, services, sight
 from hitl.policy import Standing
 from runs import due

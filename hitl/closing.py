@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import datetime as dt
 
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
 
 from checkpoints import redaction
+from checkpoints.people import User
 from hitl import ledger, policy, tool_calls, voting
 from hitl.models import Decision, Via, Vote
 from hitl.outsiders import Outsider

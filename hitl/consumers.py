@@ -19,9 +19,9 @@ from urllib.parse import parse_qs
 from channels.consumer import get_handler_name
 from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.contrib.auth.models import User
 
 from checkpoints import ids, trouble
+from checkpoints.people import User
 from hitl import connections, following
 from hitl.authentication import SUBPROTOCOL, Caller, caller_of, unknown
 from hitl.backpressure import Gone

@@ -18,11 +18,11 @@ from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db import transaction
 
 from checkpoints import clock, codec, live, locks, log
 from checkpoints.models import EventKind
+from checkpoints.people import NAME, User
 from checkpoints.rounds import Row
 from hitl import closing, policy
 from hitl.models import Snooze
@@ -184,7 +184,7 @@ def _named(pause: Pause, occasion: str, to: Sequence[User]) -> list[str]:
     before = {name for names in earlier for name in names}
     if occasion == Occasion.ESCALATED:
         return sorted(set(latest) - before or latest)
-    voted = set(pause.votes.values_list("voter__username", flat=True)) if pause.approvals else set()
+    voted = set(pause.votes.values_list(f"voter__{NAME}", flat=True)) if pause.approvals else set()
     return sorted({*before, *latest} - voted)
 
 

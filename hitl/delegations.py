@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
 
 from checkpoints import clock, codec
+from checkpoints.people import NAME, User
 from hitl.models import Delegation
 
 LONGEST = dt.timedelta(days=366)
@@ -32,7 +32,7 @@ def to(user: User, *, now: dt.datetime) -> list[Delegation]:
 
 def colleagues(user: User) -> QuerySet[User]:
     """Whom a person may name: people of the same teams. A delegate sees what is asked, so a stranger is named by an operator only."""
-    return User.objects.filter(groups__in=user.groups.all(), is_active=True).exclude(pk=user.pk).distinct().order_by("username")
+    return User.objects.filter(groups__in=user.groups.all(), is_active=True).exclude(pk=user.pk).distinct().order_by(NAME)
 
 
 @transaction.atomic

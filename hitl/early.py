@@ -17,11 +17,11 @@ import datetime as dt
 import logging
 import uuid
 
-from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from checkpoints import clock, codec, ids, log
 from checkpoints.models import EventKind, Thread
+from checkpoints.people import User
 from checkpoints.reducers import MergeFailed
 from checkpoints.rounds import Row
 from checkpoints.store import CheckpointDamaged, StoreUnavailable

@@ -9,13 +9,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from django.contrib.auth.models import User
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from checkpoints import ids
 from checkpoints.log import Envelope
 from checkpoints.models import Event, EventKind
+from checkpoints.people import User
 from hitl import sight
 from hitl.hub import Told, hub, in_database_thread
 from hitl.outages import Outage

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 
 from checkpoints.models import WhenBusy
+from checkpoints.people import User
 from hitl.calls_form import CallsForm
 from hitl.postponing import LONGEST_SNOOZE, MAX_REASON
 from hitl.schema_form import SchemaForm

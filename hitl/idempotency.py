@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Concat
@@ -27,6 +26,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from checkpoints import clock, codec, trouble
+from checkpoints.people import User
 from hitl import keys, replaying, tracing
 from hitl.authentication import BearerAuthentication
 from hitl.models import IdempotencyKey

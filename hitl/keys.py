@@ -6,9 +6,9 @@ import datetime as dt
 from collections.abc import Collection
 
 from django.conf import settings
-from django.contrib.auth.models import User
 
 from checkpoints import clock
+from checkpoints.people import User
 from hitl.models import IdempotencyKey
 
 BATCH = 1000

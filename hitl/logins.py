@@ -13,12 +13,12 @@ from typing import Any
 from axes.handlers.database import AxesDatabaseHandler
 from axes.models import AccessAttempt, AccessLog
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.db.models import QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
+from checkpoints.people import User
 from hitl import clients
 
 KNOWN_FOR = dt.timedelta(days=180)

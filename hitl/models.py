@@ -12,13 +12,14 @@ import uuid
 from typing import Any, ClassVar
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser, User
+from django.contrib.auth.models import AbstractBaseUser
 from django.db import models
 from django.db.models import F, Q
 
 from checkpoints import codec, ids
 from checkpoints.fields import SealedTextField, SecretBinaryField
 from checkpoints.models import JsonTextField, SealedJsonField, Thread
+from checkpoints.people import User
 from hitl.inbound_models import EarlyAnswer as EarlyAnswer
 from hitl.inbound_models import InboundSource as InboundSource
 from hitl.inbound_models import OuterRun as OuterRun

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.db import models
 from django.db.models import F, Q
 
@@ -15,6 +15,7 @@ from checkpoints import ids
 from checkpoints.clock import FromNow
 from checkpoints.fields import SealedTextField
 from checkpoints.models import SealedJsonField, Thread
+from checkpoints.people import User
 from runs.models import Pause
 
 

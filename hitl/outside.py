@@ -12,9 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import User
-
 from checkpoints.fields import demand
+from checkpoints.people import User
 from hitl import policy
 from hitl.outsiders import Outsider
 from hitl.policy import NotAllowed, NotNow

@@ -17,11 +17,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, User
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from checkpoints import clock, dates
 from checkpoints.models import Thread
+from checkpoints.people import User, called
 from hitl import delegations, models, outsiders
 from hitl.models import Delegation, Vote
 from hitl.outsiders import Outsider
@@ -253,7 +254,7 @@ def answerers(pause: Pause) -> QuerySet[User]:
     actors = named(pause)
     users = {name for one in actors for name in one.get("users", [])}
     groups = {name for one in actors for name in one.get("groups", [])}
-    who = Q(username__in=users) | Q(groups__name__in=groups)
+    who = called(*users) | Q(groups__name__in=groups)
     thread = pause.run.thread
     if open_to_all(pause):
         who |= Q(pk=thread.owner_id) | (Q(groups=thread.team_id) if thread.team_id else Q())

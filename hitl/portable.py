@@ -5,13 +5,14 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import Prefetch
 
 from checkpoints import clock, codec, collecting, graph_portable, ids, portable, store
 from checkpoints.fields import demand
 from checkpoints.models import Checkpoint, Thread
+from checkpoints.people import User
 from checkpoints.portable import Document, Loaded
 from hitl import family
 from hitl.models import Decision, Import, Vote

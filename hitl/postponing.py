@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from checkpoints import clock, codec, dates, live, log
 from checkpoints.models import EventKind
+from checkpoints.people import User
 from hitl import paging, policy, sight
 from hitl.deadlines import unchanged
 from hitl.models import Snooze

@@ -10,10 +10,10 @@ import datetime as dt
 import uuid
 from typing import TypedDict
 
-from django.contrib.auth.models import User
 from django.db import transaction
 
 from checkpoints import live
+from checkpoints.people import User
 from hitl import policy, services, sight
 from hitl.models import Presence
 from hitl.places import root_of

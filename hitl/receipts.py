@@ -6,10 +6,10 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db.models import Q
 
 from checkpoints.models import Thread
+from checkpoints.people import User
 from hitl import evidence
 from hitl.models import Anchor, Decision, Ledger
 from hitl.services import NotFound

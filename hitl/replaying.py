@@ -10,13 +10,13 @@ import datetime as dt
 import time
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.urls import Resolver404, ResolverMatch, resolve
 from rest_framework.views import APIView
 
 from checkpoints import clock
 from checkpoints.fields import Locked
+from checkpoints.people import User
 from hitl import throttles
 from hitl.models import IdempotencyKey
 from hitl.problems import response as problem

@@ -10,9 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.contrib.auth.models import User
-
 from checkpoints import codec, redaction
+from checkpoints.people import User
 from hitl.models import Decision, Via, Vote
 from hitl.services import AnswerInvalid, decide
 from runs import waits

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import User
-
 from checkpoints import ids
 from checkpoints.models import Thread
+from checkpoints.people import User
 from hitl import early, resume_events, waits
 from hitl.models import Decision, EarlyAnswer, Via, Vote, Wait
 from hitl.resume_events import ResumeEvent, fits, same

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import F
 
 from checkpoints import clock, codec, dates, ids, log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
+from checkpoints.people import User
 from checkpoints.prepared import Prepared
 from checkpoints.reducers import MergeFailed
 from hitl import closing, deadlines, outside, policy, sight, tool_calls, voting, winning

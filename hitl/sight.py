@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import uuid
 
-from django.contrib.auth.models import User
-
 from checkpoints.models import Thread
+from checkpoints.people import User
 from hitl import policy
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 

@@ -16,9 +16,8 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
-from django.contrib.auth.models import User
-
 from checkpoints import trouble
+from checkpoints.people import User
 from hitl import clients, connections, following, throttles, tracing
 from hitl.authentication import caller_of, unknown
 from hitl.backpressure import Gone

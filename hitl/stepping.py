@@ -11,11 +11,11 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from checkpoints import clock, codec, log
 from checkpoints.models import Checkpoint, EventKind
+from checkpoints.people import User
 from hitl import ledger, policy, services
 from hitl.models import STEP_AROUND, Decision, Via
 from runs import services as runs

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db import transaction
 
 from checkpoints import clock, log
 from checkpoints.models import Checkpoint, Thread, WhenBusy
+from checkpoints.people import User
 from hitl import policy, sight, stepping
 from hitl.models import Decision, Via, Vote
 from hitl.services import AlreadyAnswered, AnswerInvalid, NotFound, NotPaused, SeveralQuestions, answered_before, decide, end_run

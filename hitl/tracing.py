@@ -13,12 +13,12 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.urls import Resolver404, resolve
 
 from checkpoints import ids, trouble
 from checkpoints.models import Checkpoint, Thread
+from checkpoints.people import User
 from hitl import services, sight, waits
 from hitl.models import Decision
 from runs.models import Pause, Run, WorkOrder

@@ -6,10 +6,10 @@ import datetime as dt
 import uuid
 from collections.abc import Iterable
 
-from django.contrib.auth.models import User
 from django.db import transaction
 
 from checkpoints import clock
+from checkpoints.people import User
 from hitl import ledger, receipts
 from hitl.models import UNDO, Decision, Via
 from runs import taking_back

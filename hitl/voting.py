@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db import IntegrityError
 from django.db.models import F
 
 from checkpoints import clock, codec, live, log, redaction
 from checkpoints.models import EventKind
+from checkpoints.people import User
 from hitl import policy
 from hitl.models import Via, Vote, name_of
 from hitl.outsiders import Outsider

@@ -19,10 +19,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import User
-
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, Thread
+from checkpoints.people import User
 from hitl import resuming, waits
 from hitl.models import Decision, Via, Wait
 from hitl.resume_events import ResumeEvent

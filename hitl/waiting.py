@@ -15,9 +15,8 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any, NamedTuple, TypeAlias
 
-from django.contrib.auth.models import User
-
 from checkpoints import clock
+from checkpoints.people import User
 from checkpoints.trouble import Said
 from hitl import postponing
 from hitl.outages import Outage

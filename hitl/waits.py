@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from checkpoints import codec, ids, log
 from checkpoints.models import EventKind, Thread
+from checkpoints.people import User, called
 from hitl import early, policy, signing
 from hitl.models import OuterRun, Wait
 from hitl.outbound import endpoints, planning, quotas, recipients
@@ -295,9 +296,10 @@ def tell(wait: Wait, recipient: str, question: str, *, by: User) -> None:
 
 
 def _send(pause: Pause, recipient: str, question: str) -> None:
-    """To a mail address, or to somebody who may answer, by username. Others are kept with the wait, for the engine's own channels."""
+    """To somebody who may answer, by name, or to a mail address. Others are kept with the wait, for the engine's own channels."""
     address = recipient.removeprefix("mailto:")
-    if "@" in address:
-        planning.write_to(pause, Occasion.ASKED, address, mark=quotas.CHOSEN, words=question)
-    elif (person := policy.answerers(pause).filter(username=address).first()) is not None:
+    person = policy.answerers(pause).filter(called(address)).first() if address == recipient else None
+    if person is not None:
         planning.plan(pause, Occasion.ASKED, to=[person], mark=quotas.CHOSEN, words=question)
+    elif "@" in address:
+        planning.write_to(pause, Occasion.ASKED, address, mark=quotas.CHOSEN, words=question)

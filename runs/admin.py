@@ -8,7 +8,6 @@ from typing import Any, ClassVar, cast
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -20,6 +19,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 from checkpoints import store
 from checkpoints.admin import UNREADABLE, ConfirmedAdmin, IdSearch, ReadOnlyAdmin, as_json, link, row, text, text_column
 from checkpoints.models import Blob
+from checkpoints.people import NAME, User
 from runs import admin_credentials as admin_credentials  # registers its page
 from runs import admin_rights as admin_rights
 from runs import definitions, phases, repositories, rights
@@ -230,7 +230,7 @@ class WorkOrderRows(ConfirmedAdmin):
     """Registered, with its actions, in `hitl.admin`."""
 
     shown_ids: ClassVar[dict[str, str]] = {"wo": "pk", "thr": "thread", "run": "runs", "pse": "runs__pauses", "repo": "repository"}
-    search_fields = ("title", "created_by__username")
+    search_fields = ("title", f"created_by__{NAME}")
     search_help_text = "A wo_, thr_, run_, pse_ or repo_ id, or words of the title or its maker"
     heavy = ("request", "input", "check_command", "delivery")
     sealed: ClassVar[dict[str, str]] = {"request": "request", "input_json": "input"}

@@ -7,12 +7,12 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.utils.html import format_html_join
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
+from checkpoints.people import User
 from runs import credentials, hosts
 from runs.models import Credential
 

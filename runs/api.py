@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, cast
 from uuid import UUID
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS, BasePermission
@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints import ids
+from checkpoints.people import User
 from runs import definitions, outputs, readiness, repositories, rights, scopes, services
 from runs.frequency import HOW_LONG, WHEN, Frequency
 from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, StepTemplate, Template, WorkOrder
@@ -87,7 +88,7 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
     last_checkpoint = serializers.SerializerMethodField()
     thread_id = serializers.CharField(source="thread.shown_id")
     run_id = serializers.SerializerMethodField()
-    created_by = serializers.CharField(source="created_by.username")
+    created_by = serializers.CharField(source="created_by.get_username")
     again_of = serializers.SerializerMethodField(help_text="The earlier work order that this one asks for again; null where none.")
     asked_again_as = serializers.SerializerMethodField(
         help_text="The later work order that asks for this one again; null where none, or none that you may see."

@@ -6,12 +6,12 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db import IntegrityError
 from django.db.models import Q
 
 from checkpoints import codec, ids, redaction, store
 from checkpoints.models import Checkpoint
+from checkpoints.people import User
 from runs import services
 from runs.models import WorkOrder
 from runs.services import InputInvalid

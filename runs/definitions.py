@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser, Group, User
+from django.contrib.auth.models import AbstractBaseUser, Group
 from django.db import IntegrityError, transaction
 
 from checkpoints import codec, redaction
+from checkpoints.people import NAME, User
 from runs import agents as agents  # registers the agent step
 from runs import coders, keyed, policies
 from runs import workflows as workflows  # registers the step functions
@@ -337,11 +338,11 @@ def _check_people(steps: Sequence[Mapping[str, Any]], field: str) -> None:
                     found.setdefault(name, []).append(f"{field}.{position}.review.{place}.{kind}")
     errors: dict[str, list[str]] = {}
     for kind, what, known in (
-        ("users", "person with an active account", User.objects.filter(is_active=True).values_list("username", flat=True)),
+        ("users", "person with an active account", User.objects.filter(is_active=True).values_list(NAME, flat=True)),
         ("groups", "group", Group.objects.values_list("name", flat=True)),
     ):
         names = set(named[kind])
-        there = set(known.filter(**{"username__in" if kind == "users" else "name__in": names})) if names else names
+        there = set(known.filter(**{f"{NAME}__in" if kind == "users" else "name__in": names})) if names else names
         for name in sorted(names - there):
             for place in named[kind][name]:
                 errors.setdefault(place, []).append(spelling.unknown(what, name, known.order_by("pk")[:1_000]))

@@ -10,13 +10,13 @@ import logging
 import uuid
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from checkpoints import clock, ids, log, redaction, reducers, store
 from checkpoints.fields import demand
 from checkpoints.models import Thread
+from checkpoints.people import User
 from checkpoints.rounds import Row
 from checkpoints.sealing import KeyMissing
 from runs import definitions, keyed, rights, threads

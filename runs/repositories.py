@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.db import transaction
 
+from checkpoints.people import User
 from runs import readiness, rights
 from runs.definitions import TemplateNotNamed
 from runs.forges.places import BadForge, checked_project, checked_url, project_of

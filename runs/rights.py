@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.db.models import Q
 
+from checkpoints.people import User
 from runs.models import Repository, TemplateAccess, WorkOrder
 from runs.workflows import deliver
 from runs.workflows.sequence import FrozenStep

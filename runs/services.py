@@ -9,12 +9,13 @@ from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 
 from checkpoints import clock, codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
+from checkpoints.people import User
 from checkpoints.store import Entry
 from runs import coders, definitions, files, forks, imported, keyed, readiness, repositories, rights, urgency
 from runs.engine import approvals, code_changes, commit, damage, ending

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 
 from checkpoints import clock, codec, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread, WhenBusy
+from checkpoints.people import User
 from runs import conversation, definitions, keyed, readiness, remembered, rights, urgency
 from runs.engine.begin import Start, begin, following
 from runs.engine.facts import line, unkept

@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 import uuid
 
-from django.contrib.auth.models import User
 from django.db.models import F, Window
 from django.db.models.functions import RowNumber
 
+from checkpoints.people import User
 from runs.models import Run, RunQuerySet
 from runs.states import PENDING
 

@@ -6,11 +6,12 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.db import transaction
 
 from checkpoints import clock
 from checkpoints.models import Thread
+from checkpoints.people import User
 from hitl.outbound import addresses, chat, recipients, signatures
 from hitl.outbound_models import Channel, Delivery, Endpoint, Occasion
 from runs import keyed

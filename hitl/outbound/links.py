@@ -16,12 +16,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.urls import get_script_prefix, reverse
 from django.utils.crypto import salted_hmac
 
 from checkpoints import clock, dates
 from checkpoints.fields import demand
+from checkpoints.people import User
 from hitl import outside
 from hitl.models import Decision
 from hitl.outbound_models import Delivery, Link

@@ -7,11 +7,11 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db import transaction
 
 from checkpoints import clock, ids
 from checkpoints.fields import demand
+from checkpoints.people import User
 from checkpoints.rounds import Row
 from hitl import outside, outsiders, policy
 from hitl.models import Decision

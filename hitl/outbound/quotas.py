@@ -11,9 +11,9 @@ import datetime as dt
 from collections.abc import Sequence
 
 from django.conf import settings
-from django.contrib.auth.models import User
 
 from checkpoints import clock
+from checkpoints.people import User
 from hitl.outbound_models import Delivery
 
 RIGHT = "hitl.mail_outside"

@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db import transaction
 
+from checkpoints.people import User, called
 from hitl import policy
 from hitl.outbound import planning, recipients
 from hitl.outbound_models import Delivery, Occasion
@@ -46,10 +46,10 @@ def send_request(
     before = set(Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED, mark=mark).values_list("pk", flat=True))
     if (wrong := recipients.why_not(recipient)) is not None:
         raise CannotSend(wrong)
-    if "@" in recipient and not User.objects.filter(username=recipient).exists():
+    if "@" in recipient and not User.objects.filter(called(recipient)).exists():
         planning.write_to(pause, Occasion.ASKED, recipient, mark=mark, words=question)
     else:
-        person = policy.answerers(pause).filter(username=recipient).first()
+        person = policy.answerers(pause).filter(called(recipient)).first()
         if person is None:
             raise CannotSend(f"Nobody named {recipient[:60]!r} may answer this question.")
         planning.plan(pause, Occasion.ASKED, to=[person], mark=mark, words=question)

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from django import template
-from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -18,6 +17,7 @@ from checkpoints import clock, dates, forensics, ids, unseen
 from checkpoints.lineage import Branch
 from checkpoints.log import IMPORTED_AT
 from checkpoints.models import CheckpointStatus, Event
+from checkpoints.people import User
 from hitl import markdown as md
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of

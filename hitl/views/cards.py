@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
 
+from checkpoints.people import User
 from hitl import outside, policy, word_diff
 from hitl.models import Vote
 from hitl.policy import Standing

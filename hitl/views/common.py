@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
+from checkpoints.people import User
 from hitl import postponing
 from hitl.places import home_of as home_of
 from hitl.places import place_of as place_of

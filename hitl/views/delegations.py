@@ -8,13 +8,13 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
 from checkpoints import clock
+from checkpoints.people import User
 from hitl import delegations, paging
 from hitl.delegations import DelegationRefused
 from hitl.models import Delegation

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.urls import reverse
 
 from checkpoints import store
 from checkpoints.models import Blob, Event, EventKind
+from checkpoints.people import User
 from hitl import paging, patches, revisions
 from hitl.calls_form import CallsForm, form_of
 from hitl.forms import DecisionForm

@@ -6,7 +6,6 @@ import datetime as dt
 from dataclasses import dataclass
 
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -14,6 +13,7 @@ from django.views.decorators.http import require_safe
 
 from checkpoints import ids
 from checkpoints.models import Thread
+from checkpoints.people import User
 from hitl import paging, policy, postponing
 from hitl.models import Decision
 from hitl.paging import Address, Page, Place

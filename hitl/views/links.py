@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from checkpoints import clock, sealing, store
+from checkpoints.people import User
 from hitl import outside, policy, services, sight
 from hitl.calls_form import form_of
 from hitl.forms import DecisionForm

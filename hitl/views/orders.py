@@ -9,7 +9,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -17,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from checkpoints import clock, ids, store
 from checkpoints.moment import one_moment
+from checkpoints.people import User
 from hitl import paging, policy, services, sight, undoing
 from hitl.forms import WorkOrderForm
 from hitl.models import Via

@@ -8,12 +8,13 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from checkpoints.people import User
 from hitl import paging
 from hitl.outbound import endpoints, links, sending
 from hitl.outbound_models import Channel, Delivery, DeliveryStatus, Endpoint, Occasion

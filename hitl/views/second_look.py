@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
+from checkpoints.people import User
 from hitl import policy, tool_calls
 from hitl.calls_form import CallsForm
 from hitl.forms import DecisionForm

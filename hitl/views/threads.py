@@ -8,7 +8,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -20,6 +19,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from checkpoints import clock, ids, reducers, store
 from checkpoints.models import Checkpoint, Thread, WhenBusy
 from checkpoints.moment import one_moment
+from checkpoints.people import User
 from hitl import paging, policy, services, sight, undoing
 from hitl import threads as doors
 from hitl.forms import BusyForm, EditForm, MessageForm, ThreadForm

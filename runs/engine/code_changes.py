@@ -10,10 +10,10 @@ import logging
 import uuid
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.db import transaction
 
 from checkpoints import clock, log
+from checkpoints.people import User
 from runs.engine.context import Held
 from runs.engine.facts import line
 from runs.models import Run

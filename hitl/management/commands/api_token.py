@@ -3,10 +3,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import clock
+from checkpoints.people import active
 from hitl.models import ApiToken
 
 MAX_DAYS = 36_500
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         end.add_argument("--never", action="store_true", help="valid without end")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = User.objects.filter(username=options["user"], is_active=True).first()
+        user = active(options["user"])
         if user is None:
             raise CommandError(f"There is no active user {options['user']!r}; no token was made.")
         if not 0 <= options["days"] <= MAX_DAYS:

@@ -1,10 +1,11 @@
 from pathlib import Path
 from typing import Any
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import portable
+from checkpoints.people import User, active
 from hitl import portable as whole
 
 LIMIT = 1_000_000_000
@@ -19,7 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("--team", default="", help="a group of that person, whose members see it too")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        owner = User.objects.filter(username=options["owner"], is_active=True).first()
+        owner = active(options["owner"])
         if owner is None:
             raise CommandError(f"There is no active user {options['owner']!r}; nothing was imported.")
         team = owner.groups.filter(name=options["team"]).first() if options["team"] else None

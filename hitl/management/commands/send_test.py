@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import ids
+from checkpoints.people import active
 from hitl.outbound import endpoints, sending
 from hitl.outbound_models import Delivery, Endpoint
 
@@ -19,7 +19,7 @@ class Command(BaseCommand):
         parser.add_argument("--endpoint", help="an end_ id")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = User.objects.filter(username=options["user"], is_active=True).first()
+        user = active(options["user"])
         if user is None:
             raise CommandError(f"There is no active user {options['user']!r}.")
         delivery = endpoints.send_test(user, self._endpoint(options["endpoint"]))

@@ -19,12 +19,12 @@ from celery.worker import state as worker_state
 from channels.routing import get_default_application
 from daphne.server import Server
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
 from checkpoints import clock
+from checkpoints.people import NAME, User, called
 from runs import services as runs
 from runs import shipped
 from runs.engine import recovery, stopping
@@ -94,10 +94,10 @@ class Command(BaseCommand):
 
     def _demo(self, base: str) -> None:
         """A reviewer whose password is printed once, and one work order on a real repository; later starts make neither again."""
-        user = User.objects.filter(username=DEMO_USER).first()
+        user = User.objects.filter(called(DEMO_USER)).first()
         if user is None:
             password = secrets.token_urlsafe(9)
-            user = User.objects.create_superuser(DEMO_USER, password=password, first_name="Demo", last_name="Reviewer")
+            user = User.objects.create_superuser(**{NAME: DEMO_USER}, password=password, first_name="Demo", last_name="Reviewer")
             self.stdout.write(f"Log in as     {DEMO_USER}   password   {password}   (shown only now; change it under Admin)")
         else:
             self.stdout.write(f"Log in as     {DEMO_USER}   with the password of the first start. A new one: {self._new_password()}")

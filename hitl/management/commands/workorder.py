@@ -3,10 +3,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import ids, unseen
+from checkpoints.people import User, active
 from checkpoints.store import CheckpointDamaged
 from hitl import policy, services, voting
 from hitl.models import Via, Vote
@@ -87,7 +87,7 @@ class Command(BaseCommand):
                 answer.add_argument("--input", help="a JSON object: the data that the question asks for")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = User.objects.filter(username=options["user"], is_active=True).first()
+        user = active(options["user"])
         if user is None:
             raise CommandError(f"There is no active user {options['user']!r}.")
         try:

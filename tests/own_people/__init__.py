@@ -1,0 +1,1 @@
+"""Waystation in a project whose people are its own: no usernames, mail addresses to log in with."""

@@ -1,0 +1,7 @@
+"""The product's settings, with a model of people of a project's own."""
+
+from project.settings import *  # noqa: F403
+from project.settings import INSTALLED_APPS
+
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.own_people"]
+AUTH_USER_MODEL = "own_people.Person"

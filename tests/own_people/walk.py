@@ -1,0 +1,91 @@
+"""One person's order from migration to its end, over REST and on the pages. Its own process: a model of people is settled once in one."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import django
+
+django.setup()
+
+from django.contrib import admin  # noqa: E402
+from django.core.checks import run_checks  # noqa: E402
+from django.core.management import call_command  # noqa: E402
+from django.test import Client  # noqa: E402
+from django.test.utils import setup_test_environment  # noqa: E402
+from django.urls import reverse  # noqa: E402
+
+from checkpoints import ids  # noqa: E402
+from checkpoints.people import User  # noqa: E402
+from runs.engine.advance import advance  # noqa: E402
+from runs.models import WorkOrder  # noqa: E402
+from tests import quick  # noqa: E402
+
+ADA = "ada@example.org"
+
+
+def said(name: str, *arguments: str) -> str:
+    out = io.StringIO()
+    call_command(name, *arguments, stdout=out)
+    return out.getvalue()
+
+
+def drive(order: str) -> str:
+    run = WorkOrder.objects.shown().get(pk=ids.parse(WorkOrder.PREFIX, order)).latest_run
+    assert run is not None
+    while advance(run.pk, budget=60):
+        pass
+    run.refresh_from_db()
+    return run.status
+
+
+def main() -> None:
+    setup_test_environment()
+    said("migrate", "--verbosity", "0")
+    said("makemigrations", "--check", "--dry-run")
+    assert not [one for one in run_checks() if one.is_serious()]
+    assert User.__name__ == "Person"
+    person: Any = User.objects.create_superuser(ADA, password="a long and odd one")
+    quick.load_templates()
+    token = said("api_token", ADA).split()[-1]
+    pages = Client()
+    assert pages.post("/login", {"username": ADA, "password": "a long and odd one"}).status_code == 302
+
+    def call(method: str, path: str, body: Any = None) -> Any:
+        asked: Any = {"content_type": "application/json", "headers": {"Authorization": f"Bearer {token}"}}
+        answer = Client().generic(method, f"/api/v1/{path}", data=json.dumps(body or {}), **asked)
+        return answer.status_code, answer.json()
+
+    kept = call("GET", "templates/workflows/writing")[1]["steps"]
+    asking = next(step for step in kept if step.get("pause_after"))
+    asking["review"] = {"reviewers": {"users": ["bob@example.org"]}}
+    status, refused = call("PUT", "templates/workflows/writing", {"steps": kept})
+    assert (status, "bob@example.org" in str(refused)) == (422, True), refused
+    asking["review"] = {"reviewers": {"users": [ADA]}}
+    assert call("PUT", "templates/workflows/writing", {"steps": kept})[0] == 200
+    status, order = call("POST", "work-orders", {"template": "writing"})
+    assert (status, order["created_by"]) == (201, ADA), order
+    assert drive(order["id"]) == "paused"
+    for page in ("/", f"/work-orders/{order['id']}/", reverse("hitl:templates"), reverse("hitl:delegations")):
+        shown = pages.get(page)
+        assert shown.status_code == 200, page
+    assert "Ada" in pages.get(f"/work-orders/{order['id']}/").content.decode()
+    for model, desk in admin.site._registry.items():
+        for query in ("", "?q=ada") if desk.search_fields else ("",):
+            listed = pages.get(reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist") + query)
+            assert listed.status_code == 200, model
+    while (came := drive(order["id"])) == "paused":
+        status, answer = call("POST", f"work-orders/{order['id']}/resume", {"decision": "approve"})
+        assert status == 200, answer
+    assert came == "completed"
+    assert "completed" in said("workorder", "--user", ADA, "list")
+    decision = person.decisions.latest("pk")
+    assert call("GET", f"decisions/{decision.shown_id}")[1]["decided_by"] == ADA
+    assert "Ada" in pages.get(f"/decisions/{decision.shown_id}/").content.decode()
+
+
+if __name__ == "__main__":
+    main()
+    print("whole")
