@@ -19,6 +19,7 @@ from hitl.resuming import Ingested
 from hitl.waits import Asked
 from runs import scopes
 from runs.api import user_of
+from runs.states import Lifecycle
 
 REASON = 64
 """Characters of a blocking reason."""
@@ -90,11 +91,18 @@ class AnswerGiven(serializers.Serializer[Any]):
     via = serializers.CharField()
 
 
+STATES = (
+    "What is watched (S3-42): `waiting_external` while it asks, `resumed` once it was answered and goes on, `expired` where nobody "
+    "answered in time; else its `status`. A run of your engine stays `resumed` until it asks again."
+)
+
+
 class WorkflowOut(serializers.Serializer[Any]):
     """Where a run is (S3-3..9). For the OpenAPI page; `waitgate.document` makes it."""
 
     run_id = serializers.CharField()
     status = serializers.CharField(help_text="running, waiting_external, completed or failed")
+    lifecycle = serializers.ChoiceField(Lifecycle.choices, help_text=STATES)
     node_id = serializers.CharField(help_text="Where it goes on.")
     blocking_reason = serializers.CharField(allow_null=True, help_text="Of the question that is open, as the next seven.")
     required_inputs = serializers.DictField(allow_null=True)

@@ -245,6 +245,11 @@ class RunConsumer(SubjectConsumer):
         return following.find_run(user, self.scope["url_route"]["kwargs"]["run_id"])
 
 
+class WorkflowConsumer(SubjectConsumer):
+    def find(self, user: User) -> Subject | None:
+        return following.find_named(user, self.scope["url_route"]["kwargs"]["run_id"])
+
+
 class InboxConsumer(LiveConsumer):
     """Sends how many questions wait for this person and which went, now and whenever other ones wait."""
 

@@ -16,7 +16,7 @@ from checkpoints import ids
 from checkpoints.log import Envelope
 from checkpoints.models import Event, EventKind
 from checkpoints.people import User
-from hitl import sight
+from hitl import services, sight, waits
 from hitl.hub import Told, hub, in_database_thread
 from hitl.outages import Outage
 from runs.models import Run, WorkOrder
@@ -132,6 +132,19 @@ def find_thread(user: User, thread_id: uuid.UUID) -> Subject | None:
 def find_run(user: User, run_id: uuid.UUID) -> Subject | None:
     run = Run.objects.filter(pk=run_id).only("thread_id").first()
     return Subject(thread_id=run.thread_id, run_id=run_id) if run and sight.sees(run.thread_id, by=user) else None
+
+
+def find_named(user: User, name: str) -> Subject | None:
+    """A run of ours by its id, which ends; or one of another engine by the id that it has there, with all its waits, one after another."""
+    try:
+        return find_run(user, ids.parse(Run.PREFIX, name))
+    except ValueError:
+        pass
+    try:
+        run, _ = waits.find(name, by=user)
+    except services.NotFound:
+        return None
+    return Subject(thread_id=run.thread_id)
 
 
 def find_order(user: User, order_id: uuid.UUID) -> Subject | None:

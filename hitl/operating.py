@@ -10,12 +10,11 @@ from django.conf import settings
 from django.db.models import Count, Min, Q
 
 from checkpoints import ids
-from hitl import paging
-from hitl.models import Decision
+from hitl import lifecycles, paging
 from hitl.outbound_models import Delivery, DeliveryStatus
 from hitl.paging import Address, Page
 from runs.models import HostClock, Pause, Run
-from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode, PauseStatus
+from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode
 
 SHOWN = 20
 LATELY = dt.timedelta(days=1)
@@ -74,23 +73,13 @@ def standing(*, now: dt.datetime, here: Address) -> Standing:
         questions=Pause.objects.open().aggregate(
             open=Count("pk"), late=Count("pk", filter=Q(deadline_at__lt=now)), oldest=Min("opened_at")
         ),
-        lately=_lately(now),
+        lately=lifecycles.lately(now - LATELY),
         deliveries={
             "queued": (queued := Delivery.objects.filter(status=DeliveryStatus.QUEUED)).count(),
             "late": queued.filter(next_at__lt=now - _patience()).count(),
             "dead": Delivery.objects.filter(status=DeliveryStatus.DEAD).count(),
         },
     )
-
-
-def _lately(now: dt.datetime) -> dict[str, int]:
-    """Both in one query, each by an index."""
-    since = now - LATELY
-    answered = Decision.objects.order_by().filter(pk__gte=ids.floor(since), pause__status=PauseStatus.ANSWERED)
-    expired = Pause.objects.order_by().filter(status=PauseStatus.EXPIRED, closed_at__gte=since)
-    resumed = answered.values_list("pause__status").annotate(found=Count("pause", distinct=True))
-    found = dict(resumed.union(expired.values_list("status").annotate(found=Count("pk")), all=True))
-    return {"resumed": found.get(PauseStatus.ANSWERED, 0), "expired": found.get(PauseStatus.EXPIRED, 0)}
 
 
 def _patience() -> dt.timedelta:

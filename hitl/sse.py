@@ -56,6 +56,10 @@ def run_of(user: User, names: dict[str, Any]) -> Subject | None:
     return following.find_run(user, names["run_id"])
 
 
+def workflow_of(user: User, names: dict[str, Any]) -> Subject | None:
+    return following.find_named(user, names["run_id"])
+
+
 def order_of(user: User, names: dict[str, Any]) -> Subject | None:
     return following.find_order(user, names["order_id"])
 

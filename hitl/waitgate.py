@@ -22,7 +22,7 @@ from typing import Any
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.people import User
-from hitl import resuming, waits
+from hitl import lifecycles, resuming, waits
 from hitl.models import Decision, Via, Wait
 from hitl.resume_events import ResumeEvent
 from hitl.resuming import Ingested
@@ -169,6 +169,7 @@ def document(found: Standing) -> dict[str, Any]:
     return {
         "run_id": found.run_id,
         "status": found.status,
+        "lifecycle": lifecycles.of(run, pause).value,
         "node_id": found.node_id,
         "blocking_reason": asked.phase if asked else None,
         "required_inputs": asked.required_inputs if asked else None,

@@ -24,7 +24,7 @@ from runs.engine.facts import created, line, unkept
 from runs.engine.interruptions import BEFORE, STOPS
 from runs.forks import ForkForbidden, NothingToFork, check_brought, check_imported, check_reason, origin_of, terms
 from runs.models import Definition, Pause, Repository, Run, Template, WorkOrder
-from runs.states import FAILED, PAUSED, PENDING, RETRIED, RUNNING, FailureCode, PauseStatus, RunEnded
+from runs.states import FAILED, PAUSED, PENDING, RETRIED, RUNNING, FailureCode, Lifecycle, PauseStatus, RunEnded
 from runs.tasks import next_turn_on_commit, nudge_on_commit
 from runs.urgency import Urgency
 from runs.workflows import attached, calls, schemas, sequence
@@ -406,7 +406,8 @@ def resume(
         lines += [line(f"Re-running step: {to} with feedback", step=to), line(f"Revision feedback: {feedback}", step=to)]
     label = {"label": pause.labels[action]} if action in pause.labels else {}
     received = (EventKind.APPROVAL_RECEIVED, {**answer, **label, "pause_id": pause.shown_id, "step": pause.step, "to": to})
-    resumed = (EventKind.RUN_RESUMED, {"decision": action, "step": to, **({"goes_on_at": at.isoformat()} if at else {})})
+    resumed_to = {"decision": action, "step": to, "lifecycle": Lifecycle.RESUMED.value}
+    resumed = (EventKind.RUN_RESUMED, {**resumed_to, **({"goes_on_at": at.isoformat()} if at else {})})
     fields = {"status": PENDING, "due_at": at or clock.FromNow(), "queue": queue}
     facts = [received, created(checkpoint), resumed, *lines]
     if not commit.write(run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint):

@@ -45,6 +45,17 @@ class PauseStatus(models.TextChoices):
     EXPIRED = "expired"
 
 
+class Lifecycle(models.TextChoices):
+    """The states of a run that are watched (S3-6, S3-42): see `hitl.lifecycles`."""
+
+    RUNNING = "running"
+    WAITING = "waiting_external"
+    RESUMED = "resumed"
+    EXPIRED = "expired"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
 class PauseKind(models.TextChoices):
     """What a question wants."""
 

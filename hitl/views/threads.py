@@ -28,14 +28,14 @@ from hitl.paging import Address
 from hitl.threads import Said
 from hitl.views import artifacts, chat, family, second_look
 from hitl.views.common import home_of, person, place_of
-from runs import queued, rights
+from runs import queued, rights, waits
 from runs import threads as turns
 from runs.coders import CannotRun
 from runs.definitions import TemplateNotFound
 from runs.forks import ImportStands, ReviewStands
 from runs.models import Pause, Run, Template
 from runs.services import InputInvalid, PauseClosed
-from runs.states import LIVE, RunEnded
+from runs.states import COMPLETED, LIVE, Lifecycle, RunEnded
 from runs.threads import NothingToResume, ThreadBusy, Turn
 from runs.workflows import owned
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
@@ -125,9 +125,14 @@ def _asks(run: Run) -> bool:
 
 
 def status_of(run: Run | None, *, asks: bool) -> str:
-    """A thread's status is that of its latest run, which is at work while its child runs are, unless one of them asks."""
+    """A thread's status is that of its latest run, which is at work while its child runs are, unless one of them asks.
+
+    Behind the last wait of another engine's run that run goes on, so nothing is complete: it was resumed (S3-42).
+    """
     if run is None:
         return "new"
+    if run.status == COMPLETED and run.definition.template_slug == waits.SLUG:
+        return Lifecycle.RESUMED.value
     return str(run.status) if not run.awaited else "paused" if asks else "running"
 
 

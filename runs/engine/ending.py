@@ -21,7 +21,7 @@ from checkpoints.store import Entry
 from runs.engine import commit
 from runs.engine.facts import Facts, created, line
 from runs.models import Pause, Run
-from runs.states import CANCELLED, EXPIRED, LIVE, PAUSED, PENDING, FailureCode, PauseStatus, RunStatus
+from runs.states import CANCELLED, EXPIRED, LIVE, PAUSED, PENDING, FailureCode, Lifecycle, PauseStatus, RunStatus
 from runs.workflows import sequence
 from runs.workflows.sequence import DEFAULT_QUEUE
 
@@ -119,7 +119,7 @@ def expire(pause: Pause, *, now: dt.datetime) -> list[Wake] | None:
     """
     words = f"Expired at {sequence.place_in(pause.run.frozen.steps, pause.step, pause.phase)}: nobody answered in time"
     at = pause.deadline_at.isoformat() if pause.deadline_at else None
-    told = {"error": words, "pause_id": pause.shown_id, "step": pause.step, "deadline_at": at}
+    told = {"error": words, "pause_id": pause.shown_id, "step": pause.step, "deadline_at": at, "lifecycle": Lifecycle.EXPIRED.value}
     facts: Facts = [line(words, pause.step, level="warning"), (EventKind.RUN_EXPIRED, told)]
     return _end_asking(pause, EXPIRED, FailureCode.EXPIRED, facts, words=words, now=now)
 

@@ -9,7 +9,7 @@ from checkpoints import redaction
 from checkpoints.models import Checkpoint, EventKind
 from runs.engine.context import loop_num
 from runs.models import Pause
-from runs.states import PauseKind
+from runs.states import Lifecycle, PauseKind
 from runs.workflows.sequence import APPROVE
 
 Fact = tuple[EventKind, dict[str, Any]]
@@ -81,5 +81,5 @@ def asking(pause: Pause, checkpoint: Checkpoint) -> Facts:
     return [
         asked(pause),
         created(checkpoint),
-        (EventKind.RUN_PAUSED, {"pause_id": pause.shown_id, "phase": pause.phase}),
+        (EventKind.RUN_PAUSED, {"pause_id": pause.shown_id, "phase": pause.phase, "lifecycle": Lifecycle.WAITING.value}),
     ]

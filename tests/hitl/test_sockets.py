@@ -21,6 +21,7 @@ from project.asgi import application
 from runs.engine.advance import advance
 from tests.conftest import pause_of
 from tests.databases import file_database as file_database
+from tests.gating import STATES, live_through
 from tests.soon import becomes
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
@@ -85,6 +86,11 @@ def as_ana(ana):
 
 
 @pytest.fixture
+def engine(ana, api):
+    return api(ana)
+
+
+@pytest.fixture
 def strangers(zoe, ana):
     now = timezone.now()
     return {"nobody": [], "expired": bearer(ana, expires_at=now - dt.timedelta(1)), "nonsense": [(b"authorization", b"Bearer x")]}
@@ -132,6 +138,15 @@ async def test_a_browser_is_known_by_its_session(url, paused, ana):
     cookie = await elsewhere(log_in)
     async with socket(url, [(b"cookie", f"sessionid={cookie}".encode())]) as communicator:
         assert [event["seq"] for event in await receive(communicator, 3)] == [1, 2, 3]
+
+
+async def test_another_engines_run_is_followed_by_its_own_id_through_all_its_waits(engine, as_ana):
+    """S3-42: no socket knew a run by the id that its engine gave it, and no event named a state."""
+    events = await elsewhere(lambda: live_through(engine, "booking-1"))
+    async with socket("/ws/workflows/booking-1/stream", as_ana) as communicator:
+        told = await receive(communicator, events)
+    assert [event["data"]["lifecycle"] for event in told if "lifecycle" in event["data"]] == STATES
+    assert await closed_with("/ws/workflows/booking-2/stream", as_ana) == 4404
 
 
 async def test_a_listener_gets_the_whole_story_in_order(url, as_ana, paused):

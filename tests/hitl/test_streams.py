@@ -18,6 +18,7 @@ from runs.engine.advance import advance
 from tests.conftest import drive, pause_of
 from tests.databases import file_database as file_database
 from tests.deadlines import asked as asked
+from tests.gating import STATES, live_through
 from tests.hitl.test_sockets import PATIENCE, bearer, closed_with, elsewhere, write
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
@@ -94,6 +95,11 @@ def as_ana(ana):
 @pytest.fixture
 def as_zoe(zoe):
     return bearer(zoe)
+
+
+@pytest.fixture
+def engine(ana, api):
+    return api(ana)
 
 
 @pytest.fixture
@@ -218,6 +224,22 @@ async def test_a_stream_ends_when_its_order_expires(asked, as_ana, of):
         await elsewhere(lambda: deadlines.fire_due(now=timezone.now() + dt.timedelta(hours=1)))
         frames = await opened.rest()
     assert [event for _, event, _ in frames][-2:] == ["run_expired", "checkpoint_created"]
+
+
+async def test_another_engines_run_is_followed_by_its_own_id_through_all_its_waits(engine, as_ana, as_zoe):
+    """S3-42: live, a wait could be followed by ids of Waystation's alone, the next one by another, and no event named a state."""
+    events = await elsewhere(lambda: live_through(engine, "booking-1"))
+    async with stream("/api/v1/workflows/booking-1/stream", as_ana) as opened:
+        frames = await opened.frames(events)
+    assert [data["data"]["lifecycle"] for _, _, data in frames if "lifecycle" in data["data"]] == STATES
+    for hidden, headers in (("booking-1", as_zoe), ("booking-2", as_ana), ("run_nonsense", as_ana)):
+        assert (await refusal(f"/api/v1/workflows/{hidden}/stream", headers))[:2] == (404, "not_found")
+
+
+async def test_a_run_of_ours_may_be_followed_as_a_workflow_too_and_ends(ended, as_ana):
+    """S3-42."""
+    async with stream(f"/api/v1/workflows/{ended.latest_run.shown_id}/stream", as_ana) as opened:
+        assert [event for _, event, _ in await opened.rest()][-2:] == ["run_completed", "checkpoint_created"]
 
 
 async def test_an_event_cannot_forge_another(paused, as_ana):

@@ -188,6 +188,8 @@ ADDRESSES: dict[str, Address] = {
     f"{API}deliveries": login("GET"),
     f"{API}deliveries/{DELIVERY}": own("GET"),
     f"{API}deliveries/{DELIVERY}/again": own("POST"),
+    f"{API}workflows": login("GET"),
+    f"{API}workflows/wait/counts": login("GET"),
     f"{API}workflows/wait": login("POST", body={"run_id": "wait"}),
     f"{API}workflows/<str:run_id>": own("GET"),
     f"{API}workflows/<str:run_id>/resume": own("POST", body={"payload": "approve"}, done="paused"),

@@ -21,13 +21,14 @@ SOCKETS: dict[str, bool | None] = {
     "ws/threads/<thr:thread_id>/stream": True,
     "ws/runs/<run:run_id>/stream": True,
     "runs/<run:run_id>/stream/ws": True,
+    "ws/workflows/<str:run_id>/stream": True,
     "ws/inbox": False,
     "": None,
 }
 """Address → whether it speaks of one thread; None is every other address."""
 STREAMS = {
     "api/v1/work-orders/<wo:order_id>/logs/stream", "api/v1/threads/<thr:thread_id>/stream", "api/v1/runs/<run:run_id>/stream",
-    "api/agent-work-orders/<wo:order_id>/logs/stream",
+    "api/agent-work-orders/<wo:order_id>/logs/stream", "api/v1/workflows/<str:run_id>/stream",
 }  # fmt: skip
 """Addresses of server-sent events: GET alone, for those who see the thread."""
 UNKNOWN_METHODS = ("TRACE", "BREW")

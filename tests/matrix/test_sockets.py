@@ -22,7 +22,7 @@ from tests.matrix.world import ROLES, STATES, Role, World, digest
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 
-READING = {"ThreadConsumer", "RunConsumer", "InboxConsumer"}
+READING = {"ThreadConsumer", "RunConsumer", "WorkflowConsumer", "InboxConsumer"}
 """Consumers that read what a client sends, by `LiveConsumer.receive`; who may answer by it is tried in tests/hitl/test_socket_answers.py.
 What is sent here is nothing that they take, so it changes nothing."""
 SENT = [
