@@ -4,23 +4,28 @@ Sealing is no matter of the schema: migrations see the plain field, and switchin
 sealed column cannot be searched; only that it is empty can.
 
 A value that cannot be opened is `Locked`, so that the row's other columns can be read. Whoever needs the value calls `demand`.
+
+Besides these, `MadeAtField`: when a row was made.
 """
 
 from __future__ import annotations
 
 import base64
+import datetime as dt
 from typing import TYPE_CHECKING, Any, cast
 
 from django.db import connection, models
 
-from checkpoints import sealing
+from checkpoints import clock, sealing
 
 if TYPE_CHECKING:  # generic in the stubs only
     _Field = models.Field[Any, Any]
     _TextField = models.TextField[Any, Any]
     _BinaryField = models.BinaryField[Any, Any]
+    _DateTimeField = models.DateTimeField[dt.datetime, dt.datetime]
 else:
     _Field = object
+    _DateTimeField = models.DateTimeField
     _TextField, _BinaryField = models.TextField, models.BinaryField
 
 
@@ -158,3 +163,21 @@ class SecretBinaryField(SealedBinaryField):
     """Bytes that are never plain at rest: secrets among them. Unreadable after a new SECRET_KEY where no key is configured."""
 
     always = True
+
+
+class MadeAtField(_DateTimeField):
+    """When the row was made, by the database's clock: Django's `auto_now_add`, which migrations see, asks the host's."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{**options, "auto_now_add": True})
+
+    def deconstruct(self) -> Any:
+        name, _, args, kwargs = super().deconstruct()
+        return name, "django.db.models.DateTimeField", args, kwargs
+
+    def pre_save(self, instance: models.Model, add: bool) -> Any:
+        if not add:
+            return super().pre_save(instance, add)
+        at = clock.now()
+        setattr(instance, self.attname, at)
+        return at

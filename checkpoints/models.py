@@ -16,7 +16,7 @@ from django.db import connection, models
 from django.db.models import Q
 
 from checkpoints import clock, codec, ids, unseen
-from checkpoints.fields import SealedBinaryField, SealedField, StoredField
+from checkpoints.fields import MadeAtField, SealedBinaryField, SealedField, StoredField
 
 if TYPE_CHECKING:  # generic in the stubs only
     _TextField = models.TextField[Any, Any]
@@ -147,7 +147,7 @@ class Thread(ids.Shown, models.Model):
     )
     for_user = models.CharField(max_length=200, blank=True, default="", help_text="Whom it is held with, as the program calls them.")
     session = models.CharField(max_length=200, blank=True, default="", help_text="That program's session, whose memory it shares.")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
     imported_at = models.DateTimeField(
         null=True, editable=False, help_text="When it was made of a document; what came with that is marked."
     )
@@ -206,7 +206,7 @@ class Checkpoint(ids.Shown, models.Model):
     size = models.PositiveIntegerField(help_text="Bytes of body.")
     metadata = SealedJsonField(default=dict, help_text="Why it waits, which commit of the code belongs to it, and the like.")
     dropped_before = models.PositiveIntegerField(default=0, help_text="Checkpoints between its parent and this one that were dropped.")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
 
     class Meta:
         constraints = [
@@ -261,7 +261,7 @@ class Event(models.Model):
     kind = models.CharField(max_length=32, choices=EventKind)
     run_id = models.UUIDField(null=True)
     data = SealedJsonField(default=dict)
-    at = models.DateTimeField(auto_now_add=True)
+    at = MadeAtField()
 
     class Meta:
         constraints = [
@@ -285,7 +285,7 @@ class Memo(models.Model):
     scope = models.CharField(max_length=200, help_text="The step's execution, as context.key names it.")
     key = models.CharField(max_length=200)
     value = SealedJsonField(help_text="A list of the one result, which may be null.")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["scope", "key"], name="memo_once_per_execution")]  # also: the look-up
@@ -300,7 +300,7 @@ class Blob(models.Model):
     digest = models.CharField(primary_key=True, max_length=64)
     content = SealedBinaryField(help_text="zlib-compressed.")
     size = models.PositiveIntegerField(help_text="Bytes before compression.")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
     touched_at = models.DateTimeField(default=clock.now, help_text="When somebody last meant to refer to it: see keeping.")
 
     def __str__(self) -> str:
@@ -316,7 +316,7 @@ class Chunk(models.Model):
     digest = models.CharField(primary_key=True, max_length=64, help_text="sha256 of the previous digest and the items' text.")
     previous = models.ForeignKey("self", models.PROTECT, null=True, related_name="+")  # its index is for dropping: who still follows?
     content = SealedBinaryField(help_text="The items' canonical JSON without the list's brackets, zlib-compressed.")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
     touched_at = models.DateTimeField(default=clock.now, help_text="As a blob's.")
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 
 from checkpoints import ids
-from checkpoints.fields import SealedTextField
+from checkpoints.fields import MadeAtField, SealedTextField
 from checkpoints.models import SealedJsonField, Thread
 from runs.models import Pause, Run
 
@@ -118,7 +118,7 @@ class InboundSource(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="inbound_sources")
     secrets = SealedJsonField(default=list, help_text="whsec_…, newest first; each of them signs, so that one can be replaced.")
     active = models.BooleanField(default=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
     last_used_at = models.DateTimeField(null=True, editable=False)
 
     def __str__(self) -> str:

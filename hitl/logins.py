@@ -16,8 +16,8 @@ from django.conf import settings
 from django.db.models import QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 
+from checkpoints import clock
 from checkpoints.people import User
 from hitl import clients
 
@@ -34,22 +34,35 @@ class Handler(AxesDatabaseHandler):
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
         """Failures as a share of the limit that is nearest, in units of the first: what axes compares has one limit."""
         username, address = str((credentials or {}).get("username") or ""), clients.address_of(request)
-        recent = AccessAttempt.objects.filter(attempt_time__gte=timezone.now() - waits())
+        recent = AccessAttempt.objects.filter(attempt_time__gte=clock.now() - waits())
         first: int = settings.WAYSTATION_LOGIN_FAILURES
         shares = [
             (recent.filter(username=username, ip_address=address), first),
             (recent.filter(ip_address=address), settings.WAYSTATION_LOGIN_ADDRESS_FAILURES),
         ]
-        if not AccessLog.objects.filter(username=username, ip_address=address, attempt_time__gte=timezone.now() - KNOWN_FOR).exists():
+        if not AccessLog.objects.filter(username=username, ip_address=address, attempt_time__gte=clock.now() - KNOWN_FOR).exists():
             shares.append((recent.filter(username=username), settings.WAYSTATION_LOGIN_ACCOUNT_FAILURES))
         return max(_count(found) * first // most for found, most in shares)
+
+    def user_login_failed(self, sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **kwargs: Any) -> None:
+        """As axes does it, by the database's clock: what one host counted another one asks for, and cleans away."""
+        if request is None:
+            return
+        at, counted = clock.now(), not getattr(request, "axes_locked_out", False)  # while locked out, failures do not count
+        request.axes_attempt_time = at  # type: ignore[attr-defined]
+        super().user_login_failed(sender, credentials, request, **kwargs)
+        if counted:  # a first failure is dated by its column, which asks the host
+            names = {"username": credentials.get("username"), "ip_address": clients.address_of(request)}
+            mine = AccessAttempt.objects.filter(**names, user_agent=getattr(request, "axes_user_agent", ""))
+            mine.filter(failures_since_start=1).update(attempt_time=at)
 
     def user_logged_in(self, sender: Any, request: HttpRequest, user: User, **kwargs: Any) -> None:
         """One row per account and address says that they know each other; nothing else of a login is kept."""
         names = {"username": user.get_username(), "ip_address": clients.address_of(request)}
-        now = timezone.now()
+        now = clock.now()
         if not AccessLog.objects.filter(**names).update(attempt_time=now):
-            AccessLog.objects.create(**names, path_info="", http_accept="", user_agent="")
+            made = AccessLog.objects.create(**names, path_info="", http_accept="", user_agent="")
+            AccessLog.objects.filter(pk=made.pk).update(attempt_time=now)
             AccessLog.objects.filter(attempt_time__lt=now - KNOWN_FOR).delete()
         AccessAttempt.objects.filter(**names).delete()
 

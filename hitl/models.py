@@ -17,7 +17,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from checkpoints import codec, ids
-from checkpoints.fields import SealedTextField, SecretBinaryField
+from checkpoints.fields import MadeAtField, SealedTextField, SecretBinaryField
 from checkpoints.models import JsonTextField, SealedJsonField, Thread
 from checkpoints.people import User
 from hitl.inbound_models import EarlyAnswer as EarlyAnswer
@@ -335,7 +335,7 @@ class Delegation(models.Model):
     ends_at = models.DateTimeField(help_text="Ended earlier, it ends then.")
     reason = models.CharField(max_length=200, blank=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
 
     objects = DelegationQuerySet.as_manager()
 
@@ -425,7 +425,7 @@ class ApiToken(models.Model):
     name = models.CharField(max_length=80)
     scope = models.CharField(max_length=8, choices=Scope, default=Scope.WRITE)
     digest = models.CharField(max_length=64, unique=True, editable=False)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, editable=False)

@@ -13,7 +13,7 @@ from django.db.models import F, Q
 
 from checkpoints import ids
 from checkpoints.clock import FromNow
-from checkpoints.fields import SealedTextField
+from checkpoints.fields import MadeAtField, SealedTextField
 from checkpoints.models import SealedJsonField, Thread
 from checkpoints.people import User
 from runs.models import Pause
@@ -86,7 +86,7 @@ class Endpoint(ids.Shown, models.Model):
     occasions = models.JSONField(default=list, blank=True, help_text="What it is told; all where this is empty.")
     enabled = models.BooleanField(default=True)
     why_disabled = models.CharField(max_length=300, blank=True)
-    made_at = models.DateTimeField(auto_now_add=True)
+    made_at = MadeAtField()
 
     objects = EndpointQuerySet.as_manager()
 

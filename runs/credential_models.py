@@ -10,7 +10,7 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
 
-from checkpoints.fields import SealedTextField
+from checkpoints.fields import MadeAtField, SealedTextField
 
 NAME = RegexValidator(r"^[A-Za-z][A-Za-z0-9_.-]*\Z", "Letters, digits, dots, - and _, beginning with a letter.")
 
@@ -34,7 +34,7 @@ class Credential(models.Model):
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False, help_text="Empty where it came by command."
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
     rotated_at = models.DateTimeField(null=True, help_text="When its value was last replaced.")
     used_at = models.DateTimeField(null=True, help_text="When a run last asked for it, to the minute.")
 

@@ -17,7 +17,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from checkpoints import clock, ids, sealing, unseen
-from checkpoints.fields import SealedTextField
+from checkpoints.fields import MadeAtField, SealedTextField
 from checkpoints.models import Checkpoint, JsonTextField, SealedJsonField, Thread
 from runs import states
 from runs.artifact_models import Artifact as Artifact
@@ -87,7 +87,7 @@ class WorkOrder(ids.Shown, models.Model):
         db_index=False,  # the constraint below has one
         help_text="The earlier order that this one asks for again.",
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
 
     objects = WorkOrderQuerySet.as_manager()
 
@@ -241,7 +241,7 @@ class Run(ids.Shown, models.Model):
     failure_code = models.CharField(
         max_length=64, blank=True, help_text="cancelled_by_user, expired, step_error, incident, or the step's own."
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     imported_at = models.DateTimeField(null=True, editable=False, help_text="When it came with a document: no run of this server did it.")

@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 
 from checkpoints import ids
-from checkpoints.fields import SealedTextField
+from checkpoints.fields import MadeAtField, SealedTextField
 from checkpoints.models import JsonTextField, SealedJsonField, Thread
 from runs import states
 
@@ -46,7 +46,7 @@ class QueuedTurn(ids.Shown, models.Model):
     status = models.CharField(max_length=16, choices=Status, default=Status.WAITING)
     run = models.OneToOneField("runs.Run", models.PROTECT, null=True, related_name="queued_turn")
     words = SealedTextField(blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
     closed_at = models.DateTimeField(null=True)
 
     objects = QueuedTurnQuerySet.as_manager()

@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import Q
 
 from checkpoints import ids
+from checkpoints.fields import MadeAtField
 from checkpoints.models import JsonTextField, Thread
 from runs.frequency import HOW_LONG, PROMISES, WHEN, Frequency
 from runs.workflows import calls, graph_questions, sequence
@@ -30,7 +31,7 @@ class StepTemplate(models.Model):
         blank=True,
         help_text="Ordered steps that the step's child runs take, as in a template. Then the function is flow.sub_steps.",
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
 
     class Meta:
         constraints = [
@@ -68,7 +69,7 @@ class Template(models.Model):
     retention = models.JSONField(default=dict, blank=True, help_text=HOW_LONG)
     size_budget = models.BigIntegerField(null=True, blank=True, help_text="Bytes that one run may write; empty for WAYSTATION_RUN_BYTES.")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
 
     objects = TemplateQuerySet.as_manager()
 
@@ -131,7 +132,7 @@ class Definition(models.Model):
     template_slug = models.CharField(max_length=80)
     template_version = models.PositiveIntegerField()
     content = JsonTextField(help_text='{"steps": [FrozenStep]}')
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
 
     def __str__(self) -> str:
         return f"{self.template_slug} v{self.template_version}"
@@ -250,7 +251,7 @@ class Repository(ids.Shown, models.Model):
     allowed_templates = models.JSONField(
         default=list, blank=True, help_text='Slugs of the templates that may be ordered on it, such as ["repo-tidy"]; empty for all.'
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = MadeAtField()
 
     objects = RepositoryQuerySet.as_manager()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from checkpoints import clock
 from runs.agents import endings, memory, model, templating, window
 from runs.agents.config import Agent
 from runs.agents.journal import shortened
@@ -39,7 +39,7 @@ class Request:
 
     def answer(self) -> Json:
         """Ask the model; what is said comes over `Context.stream`. Gives what is recorded of the answer. Raises StepFailed."""
-        began, at = time.monotonic(), dt.datetime.now(dt.UTC).isoformat()
+        began, at = time.monotonic(), clock.now().isoformat()
         reply, given, room = self._asked_for_less(until=began + self.seconds)
         ending = endings.of(reply.message)
         return {

@@ -6,13 +6,13 @@ extract → validate → enrich → decide → post. Every answer leads to `deci
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
+from checkpoints import clock
 from runs.workflows import booking_ledger as ledger
 from runs.workflows import booking_remote as remote
 from runs.workflows.attached import KEY, bytes_of, schema_of
@@ -281,7 +281,7 @@ def _rows(now: BookingState, case: Case, batch: Batch, context: Context) -> list
         key=invoice_key(case.invoice, case.match, context.order.id, another=bool(case.accepted.get("not_duplicate"))),
         order=context.order.id,
         document=now["document"],
-        booked_at=context.once("booked_at", lambda: dt.datetime.now(dt.UTC).isoformat(timespec="seconds")),  # a key has one body
+        booked_at=context.once("booked_at", lambda: clock.now().isoformat(timespec="seconds")),  # a key has one body
         rate=Decimal(case.accepted.get("rate", "1")),
         vat_account=case.policy.vat_account,
         payables_account=case.policy.payables_account,

@@ -21,7 +21,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from checkpoints import chores, clock, collecting, ids
-from checkpoints.models import Blob, Chore
+from checkpoints.models import Blob, Chore, Event
 from hitl import claims as hitl_claims
 from hitl import presence
 from hitl.models import ApiToken
@@ -243,3 +243,39 @@ def test_a_process_knows_the_time_from_its_first_connection_on(monkeypatch):
     connection.close()
     connection.ensure_connection()
     assert clock._last is not None
+
+
+@OFF
+def test_whatever_is_made_is_dated_by_the_databases_clock(wrong, make_order, ana, ahead):
+    """`auto_now_add` asked the host: a checkpoint of an hour ahead was "made" after the answer to it, an import's rows after the import."""
+    wrong(ahead)
+    order = make_order()
+    advance(order.latest_run_id, budget=60)
+    pause, run = pause_of(order), order.latest_run
+    token, _ = ApiToken.make(ana, name="new")
+    made = [pause.checkpoint, run, order, order.thread, token, run.definition]
+    dated = [*(one.created_at for one in made), *Event.objects.filter(run_id=run.pk).values_list("at", flat=True)]
+    assert [at for at in dated if abs(at - database_now()) > NEAR] == []
+
+
+@pytest.mark.parametrize("ahead", [3600, -3600])
+def test_wrong_passwords_count_at_every_host_alike(wrong, ana, ben, settings, ahead):
+    """A host that was an hour off knew of none of the others' failures, and threw them away when it counted its own."""
+    settings.WAYSTATION_LOGIN_FAILURES = settings.AXES_FAILURE_LIMIT = 4
+
+    def log_in(name, password, at):
+        return Client(REMOTE_ADDR=at).post("/login", {"username": name, "password": password}).status_code
+
+    def guess(name, at):
+        return [log_in(name, "wrong", at) for _ in range(4)]
+
+    wrong(0)
+    assert guess("ana", "192.0.2.1") == [200, 200, 200, 429]
+    wrong(ahead)
+    assert guess("ben", "192.0.2.2") == [200, 200, 200, 429]
+    assert log_in("ana", "ana's long password", "192.0.2.1") == 429
+    wrong(0)
+    assert log_in("ben", "ben's long password", "192.0.2.2") == 429
+    assert log_in("ana", "ana's long password", "192.0.2.1") == 429
+    wrong(0, passed=15 * 60 + 5)
+    assert log_in("ana", "ana's long password", "192.0.2.1") == 302
