@@ -1,9 +1,10 @@
 from django.apps import AppConfig
 from django.conf import settings
 
-from checkpoints import private
+from checkpoints import clock, private
 from runs import checks as checks  # registers them
 from runs.agents import model
+from runs.workflows import timing
 
 
 class RunsConfig(AppConfig):
@@ -13,6 +14,7 @@ class RunsConfig(AppConfig):
 
     def ready(self) -> None:
         private.tighten(getattr(settings, "WAYSTATION_PRIVATE", ()), umask=getattr(settings, "WAYSTATION_UMASK", 0))
+        timing.go_by(clock.now)
         model.configure(
             model.Server(
                 default=settings.WAYSTATION_MODEL,

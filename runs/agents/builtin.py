@@ -7,11 +7,11 @@ from html.parser import HTMLParser
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from checkpoints.clock import now as now_of_the_database
 from runs import addresses
 from runs.agents.approval import Rule
 from runs.agents.arithmetic import CannotCalculate, calculate
 from runs.agents.tools import ToolFailed, ToolUse, quoted, tool
+from runs.workflows import timing
 
 FETCH_SECONDS = 20.0
 FETCH_BYTES = 1_000_000
@@ -40,7 +40,7 @@ def clock(arguments: Mapping[str, Any], use: ToolUse) -> Any:
         zone = ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:  # no such zone, no name of one, a folder of zones
         raise ToolFailed(f"There is no time zone {name!r}; write an IANA name such as Europe/Vienna.") from error
-    now = now_of_the_database().astimezone(zone).replace(microsecond=0)
+    now = timing.now().astimezone(zone).replace(microsecond=0)
     return {"now": now.isoformat(), "timezone": name, "weekday": f"{now:%A}"}
 
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from checkpoints import clock
 from runs.agents import asking, endings, journal, memory, model, tools
 from runs.agents.approval import Verdict, explain
 from runs.agents.config import ASK_HUMAN, Agent
@@ -19,7 +18,7 @@ from runs.agents.journal import Journal, Ready
 from runs.agents.memory import AgentCheckpointState, Json
 from runs.agents.requesting import Request, in_words
 from runs.workflows import calls as decisions
-from runs.workflows import deliver, schemas
+from runs.workflows import deliver, schemas, timing
 from runs.workflows.base import Call, Commit, Context, Go, Outcome, Report, State, StepFailed, Told
 
 OUTPUT = "final_answer"
@@ -240,7 +239,7 @@ class Loop:
         self.mind = {**self.mind, "tool_cache": dict(results)}
         shown = [_shown(call, results.get(call["id"])) for call in wanted]
         known = next((one for one in self.messages if one["id"] == self._id("assistant")), {})
-        message = self._message("assistant", said, at=clock.now().isoformat(), tools=shown)
+        message = self._message("assistant", said, at=timing.now().isoformat(), tools=shown)
         self.messages = memory.upserted(self.messages, {**message, **{name: known[name] for name in OF_THE_REQUEST if name in known}})
 
     def _ask(self, question: tuple[Json, dict[str, Any]], said: str) -> Outcome:
@@ -280,7 +279,7 @@ class Loop:
     def _finish(self, output: Any, said: str) -> Outcome:
         shown = said if isinstance(output, str) else tools.quoted(json.dumps(output, indent=2, ensure_ascii=False), language="json")
         if not isinstance(output, str) and not said:
-            at = clock.now().isoformat()
+            at = timing.now().isoformat()
             known = next((one for one in self.messages if one["id"] == self._id("assistant")), {})
             self.messages = memory.upserted(self.messages, {**self._message("assistant", shown, at=at), **known, "content": shown})
         update = {**self._update(run_id=""), "output": output}

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from checkpoints import clock
 from runs.agents import endings, memory, model, templating, window
 from runs.agents.config import Agent
 from runs.agents.journal import shortened
 from runs.agents.memory import AgentCheckpointState, Json
 from runs.agents.model import Reply
 from runs.agents.window import Given
-from runs.workflows import schemas
+from runs.workflows import schemas, timing
 from runs.workflows.base import Context, State, StepFailed, Told
 
 HALVED = "halved"
@@ -39,7 +38,7 @@ class Request:
 
     def answer(self) -> Json:
         """Ask the model; what is said comes over `Context.stream`. Gives what is recorded of the answer. Raises StepFailed."""
-        began, at = time.monotonic(), clock.now().isoformat()
+        began, at = time.monotonic(), timing.now().isoformat()
         reply, given, room = self._asked_for_less(until=began + self.seconds)
         ending = endings.of(reply.message)
         return {

@@ -7,14 +7,13 @@ refuse a second one for the same branch, which ends the race of two tries in one
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
 from runs.forges.places import TITLES, Place
-from runs.workflows import extras
+from runs.workflows import extras, timing
 from runs.workflows.base import Proposal, PullRequest, StepFailed
 
 LONGEST_SAID = 300
@@ -105,5 +104,5 @@ def _wait(headers: Mapping[str, str]) -> float | None:
         return float(low["retry-after"])
     for kind in ("x-ratelimit", "ratelimit"):
         if low.get(f"{kind}-remaining") == "0" and low.get(f"{kind}-reset", "").isdigit():
-            return max(1.0, float(low[f"{kind}-reset"]) - time.time())
+            return max(1.0, float(low[f"{kind}-reset"]) - timing.now().timestamp())
     return None

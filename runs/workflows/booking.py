@@ -12,9 +12,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
-from checkpoints import clock
 from runs.workflows import booking_ledger as ledger
 from runs.workflows import booking_remote as remote
+from runs.workflows import timing
 from runs.workflows.attached import KEY, bytes_of, schema_of
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, State, StepFailed, step
 from runs.workflows.booking_books import LEDGER, Books, folder_of, read_books
@@ -281,7 +281,7 @@ def _rows(now: BookingState, case: Case, batch: Batch, context: Context) -> list
         key=invoice_key(case.invoice, case.match, context.order.id, another=bool(case.accepted.get("not_duplicate"))),
         order=context.order.id,
         document=now["document"],
-        booked_at=context.once("booked_at", lambda: clock.now().isoformat(timespec="seconds")),  # a key has one body
+        booked_at=context.once("booked_at", lambda: timing.now().isoformat(timespec="seconds")),  # a key has one body
         rate=Decimal(case.accepted.get("rate", "1")),
         vat_account=case.policy.vat_account,
         payables_account=case.policy.payables_account,

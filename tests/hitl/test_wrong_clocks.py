@@ -31,6 +31,7 @@ from runs.engine import clocks
 from runs.engine.advance import advance
 from runs.models import HostClock, Pause, Run
 from runs.states import PENDING, RUNNING
+from runs.workflows import timing
 from tests import claims, steps
 from tests.conftest import fresh, pause_of
 from tests.deadlines import asked as asked
@@ -247,14 +248,15 @@ def test_a_process_knows_the_time_from_its_first_connection_on(monkeypatch):
 
 @OFF
 def test_whatever_is_made_is_dated_by_the_databases_clock(wrong, make_order, ana, ahead):
-    """`auto_now_add` asked the host: a checkpoint of an hour ahead was "made" after the answer to it, an import's rows after the import."""
+    """`auto_now_add` asked the host: a checkpoint of an hour ahead was "made" after the answer to it, an import's rows after the import;
+    an entry of the books was dated so too (`timing`)."""
     wrong(ahead)
     order = make_order()
     advance(order.latest_run_id, budget=60)
     pause, run = pause_of(order), order.latest_run
     token, _ = ApiToken.make(ana, name="new")
     made = [pause.checkpoint, run, order, order.thread, token, run.definition]
-    dated = [*(one.created_at for one in made), *Event.objects.filter(run_id=run.pk).values_list("at", flat=True)]
+    dated = [timing.now(), *(one.created_at for one in made), *Event.objects.filter(run_id=run.pk).values_list("at", flat=True)]
     assert [at for at in dated if abs(at - database_now()) > NEAR] == []
 
 
