@@ -120,6 +120,8 @@ def test_a_bookkeeper_on_a_phone_approves_47_lines_and_sends_3_back(stack, open_
     expect(ben.locator(".pause")).to_contain_text("Question to the supplier about 3 lines", timeout=60_000)
     expect(ana.locator(".pause")).to_contain_text("Question to the supplier about 3 lines")
     shot(ben, "booking-lines-phone")
+    answer, cancel = (ben.locator(f".answers {button}").bounding_box() for button in (".primary", ".cancel"))
+    assert answer and cancel and answer["y"] < cancel["y"], "where nothing can be approved, Cancel stood first on a phone, above the answer"
     assert len([row for row in rows(books, "2026/0580") if ",line " in row]) == 47
     for line in ("7", "12", "50"):
         group = ana.get_by_role("group", name=re.compile(rf"Line {line}:"))
