@@ -237,10 +237,15 @@ class WorkOrderForm(forms.Form):
                 self.add_error(name, text)
 
 
+def label_of(name: str, part: dict[str, Any]) -> str:
+    """What a property of an order's input is called, in its form and on the order's page."""
+    return str(part.get("title") or name.replace("_", " ").capitalize())
+
+
 def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
     """A form field for one property of a JSON Schema."""
     common: dict[str, Any] = {
-        "label": part.get("title", name.replace("_", " ").capitalize()),
+        "label": label_of(name, part),
         "help_text": part.get("description", ""),
         "required": required,
         "initial": part.get("default"),

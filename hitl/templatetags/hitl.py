@@ -19,10 +19,12 @@ from checkpoints.log import IMPORTED_AT
 from checkpoints.models import CheckpointStatus, Event
 from checkpoints.people import User
 from hitl import markdown as md
+from hitl.forms import label_of
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of
 from runs import phases
 from runs.models import Pause, Run, WorkOrder
+from runs.workflows import schemas
 
 register = template.Library()
 
@@ -178,6 +180,14 @@ def status_words(status: str) -> str:
 def whereabouts(order: WorkOrder) -> str:
     """Where an order stands, or what ended it and where."""
     return phases.whereabouts(order)
+
+
+@register.filter
+def labelled_input(order: WorkOrder) -> list[tuple[str, Any]]:
+    """An order's input as its form had it: in its order, under its labels."""
+    parts = schemas.declared(order.template.input_schema or {})
+    names = [*(name for name in parts if name in order.input), *(name for name in order.input if name not in parts)]
+    return [(label_of(name, parts.get(name, {})), order.input[name]) for name in names]
 
 
 @register.filter

@@ -81,7 +81,7 @@ function show() {
   box.querySelector("ul").replaceChildren(...words.map(entry));
   box.querySelector("[data-away]")?.remove();
   if (words.length) {
-    const away = button("Put away");
+    const away = button("Dismiss");
     away.dataset.away = "";
     away.addEventListener("click", () => { write(UNSENT + thread(), []); show(); document.querySelector("#question, .ground h2")?.focus(); });
     box.append(away);

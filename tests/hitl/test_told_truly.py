@@ -202,6 +202,18 @@ def test_the_form_of_an_order_names_what_its_title_is_made_of(page, templates):
     assert "Left empty, it is named after the template." in shown and 'name="repository_url"' not in shown
 
 
+def test_an_orders_page_calls_its_input_as_the_form_did(make_order, page):
+    """It showed the keys as programs have them, sorted: "push", "target_version"."""
+    schema = {"type": "object", "properties": {"zone": {"type": "string", "title": "Time zone"}, "as_is": {"type": "boolean"}}}
+    steps = [{"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish"}]
+    definitions.edit_template("labelled", steps=steps, title="Labelled", needs_repository=False, input_schema=schema)
+    shown = text(page.get(url(make_order("labelled", input={"as_is": True, "zone": "UTC"}))))
+    assert re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", shown.partition("<h2>Input</h2>")[2])[:2] == [
+        ("Time zone", "UTC"),
+        ("As is", "yes"),
+    ]
+
+
 def test_only_what_was_sent_back_is_said_to_be(order_that, page, ana):
     """A question that a step asked a second time after an answer told "sent back 1 of 3", where nobody can send anything back."""
 

@@ -11,6 +11,14 @@ from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+WHOLE_WORDS = r"""() => [...document.querySelectorAll(".steps li > span:first-child")].every((step) => {
+  const range = document.createRange();
+  return [...step.textContent.matchAll(/\S+/g)].every((word) => {
+    range.setStart(step.firstChild, word.index);
+    range.setEnd(step.firstChild, word.index + word[0].length);
+    return range.getClientRects().length === 1;
+  });
+})"""
 
 
 def make_order(page: Page, repository: object, rules: str = "I, UP") -> str:
@@ -47,6 +55,7 @@ def test_a_person_takes_an_order_from_plan_to_commits_without_reloading(stack, o
     page.get_by_role("button", name="Approve", exact=False).first.click()
     expect(card(page, "Waiting for Implementation Review")).to_be_visible(timeout=60_000)
     shot(page, "implementation-desktop")
+    assert page.evaluate(WHOLE_WORDS), "the progress above the card broke “Implementation” in two"
     page.locator("[data-approve]").click()
     expect(card(page, "Waiting for Review Decision")).to_be_visible(timeout=60_000)
     page.locator("[data-approve]").click()

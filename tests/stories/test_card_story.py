@@ -336,7 +336,7 @@ def test_words_stay_on_the_page_when_somebody_else_answers(stack, open_page, ask
         expect(page.get_by_placeholder("Provide feedback")).to_have_value("")
     page.reload()
     expect(box).to_contain_text("Only half of it.")
-    box.get_by_role("button", name="Put away").click()
+    box.get_by_role("button", name="Dismiss").click()
     expect(box).to_be_hidden()
     page.reload()
     expect(box).to_be_hidden()
