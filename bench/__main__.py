@@ -21,7 +21,7 @@ from tests.servers import postgresql, redis
 
 BENCHES = (
     *("commit_floor", "steps", "pause_resume", "growth", "langgraph_saver", "scale", "fanout", "live_latency", "torture", "races"),
-    *("deadlines", "burst"),
+    *("deadlines", "burst", "waiting", "deploys"),
 )
 
 
