@@ -17,6 +17,7 @@ import datetime as dt
 import logging
 import uuid
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from checkpoints import clock, codec, ids, log
@@ -38,7 +39,6 @@ from runs.workflows.sequence import APPROVE, REVISE
 
 MOST = 20
 """Answers that are kept for one thread at a time."""
-KEPT_FOR = dt.timedelta(days=7)
 STALE = dt.timedelta(seconds=30)
 """After so long, who was giving an answer is taken for dead."""
 BATCH = 200
@@ -59,6 +59,8 @@ def keep(event: ResumeEvent, *, run: Run | None, thread_id: uuid.UUID, by: User,
     """Keep an answer for its question; the same one again is the same. Raises NotKept, and EarlyVerdict."""
     if resume_events.verdict_in(event, _verdicts(run)):
         raise EarlyVerdict
+    if not kept_for():
+        raise NotKept("Answers that come before their question are not kept here, so this one is not. Send it once the question is asked.")
     told = event.kept
     if len(codec.encode(told)) > MAX_ANSWER:
         raise NotKept(f"The answer is larger than {MAX_ANSWER} bytes, so it is not kept. Send it once the question is asked.")
@@ -73,6 +75,10 @@ def keep(event: ResumeEvent, *, run: Run | None, thread_id: uuid.UUID, by: User,
     _look(early)
     early.refresh_from_db()
     return early
+
+
+def kept_for() -> dt.timedelta:
+    return dt.timedelta(hours=settings.WAYSTATION_EARLY_HOURS)
 
 
 def _verdicts(run: Run | None) -> set[str]:
@@ -103,7 +109,7 @@ def _keep(event: ResumeEvent, told: dict[str, object], *, run: Run | None, threa
         by=by,
         via=via,
         received_at=now,
-        expires_at=now + KEPT_FOR,
+        expires_at=now + kept_for(),
         changed_at=now,
     )
 

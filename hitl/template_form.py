@@ -13,6 +13,7 @@ from django import forms
 
 from runs import definitions, phases, policies
 from runs.models import StepTemplate, Template
+from runs.workflows import letters
 from runs.workflows.review import OUTCOMES, RISKS
 from runs.workflows.sequence import HEADINGS
 
@@ -23,6 +24,8 @@ OUTCOME_WORDS = {
     "approve": "it counts as approved",
 }
 RISK_WORDS = {"low": "low", "normal": "normal", "high": "high: never in bulk, nor from a link without a login"}
+SENDS = {"booking.decide"}
+"""Step functions whose texts can be edited."""
 SHOWN = {"reviewers", "quorum", "self_approval", "risk", "deadline"}
 """Rules of `review` that the form knows."""
 
@@ -39,7 +42,16 @@ class TemplateForm(forms.Form):
         super().__init__(data, initial=first)
         self.template = template
         titles = dict(StepTemplate.objects.order_by("version").values_list("slug", "title"))
-        self.headings = [{"title": _title(step, titles), "name": name_of(step), "also": list(also(step))} for step in template.steps]
+        functions = dict(StepTemplate.objects.order_by("version").values_list("slug", "function"))
+        self.headings = [
+            {
+                "title": _title(step, titles),
+                "name": name_of(step),
+                "also": list(also(step)),
+                "texts": slug if functions.get(slug := str(step.get("step_template_slug") or "")) in SENDS else "",
+            }
+            for step in template.steps
+        ]
         for number, step in enumerate(template.steps):
             for name, field in _fields(step).items():
                 self.fields[f"{number}.{name}"] = field
@@ -78,6 +90,43 @@ class TemplateForm(forms.Form):
             name = next((one for one in (field, *parents) if one in self.fields), None)
             for text in texts:
                 self.add_error(name, text if name else f"{place}: {text}")
+
+
+class TextsForm(forms.Form):
+    """The texts that a step sends, each a field; `version` is the one that was looked at."""
+
+    version = forms.IntegerField(widget=forms.HiddenInput)
+
+    def __init__(self, data: Any = None, *, kind: StepTemplate) -> None:
+        super().__init__(data, initial={"version": kind.version})
+        self.kind = kind
+        texts = kind.config.get("texts", {})
+        for name, letter in letters.LETTERS.items():
+            self.fields[name] = forms.CharField(
+                max_length=letters.LONGEST,
+                required=False,
+                initial=texts.get(name, letter.usual),
+                label=letter.title,
+                widget=forms.TextInput() if letter.line else forms.Textarea(attrs={"rows": 9}),
+                help_text=f"May name {', '.join(f'{{{{{one}}}}}' for one in letter.places)}. Left empty: the usual text.",
+            )
+
+    @property
+    def texts(self) -> list[forms.BoundField]:
+        return [self[name] for name in letters.LETTERS]
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or {}
+        if given.get("version") != self.kind.version:
+            self.add_error("version", definitions.SAVED_MEANWHILE)
+        for name in letters.LETTERS:
+            given[name] = str(given.get(name) or letters.LETTERS[name].usual).replace("\r\n", "\n")
+            if wrong := letters.fault(name, given[name]):
+                self.add_error(name, wrong)
+        return given
+
+    def config_to_save(self) -> dict[str, Any]:
+        return {**self.kind.config, "texts": {name: self.cleaned_data[name] for name in letters.LETTERS}}
 
 
 def name_of(step: Mapping[str, Any]) -> str:

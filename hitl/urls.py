@@ -60,6 +60,7 @@ urlpatterns = [
     path("artifacts/<art:artifact_id>", artifacts.artifact, name="artifact"),
     path("l/<str:token>", links.link, name="link"),
     path("templates/", recipes.template_list, name="templates"),
+    path("templates/steps/<slug:slug>/texts", recipes.texts, name="step_texts"),
     path("templates/<slug:slug>/", recipes.template, name="template"),
     path("operations/", operations.operations, name="operations"),
     path("operations/<run:run_id>/accept-code", operations.accept_code, name="accept_code"),

@@ -126,6 +126,8 @@ WAYSTATION_KEEP_CHUNK_HOURS = env.number("WAYSTATION_KEEP_CHUNK_HOURS", 1)
 """How long streamed text is kept beside the result of the step that said it; 0 is as long as the log."""
 WAYSTATION_IDEMPOTENCY_HOURS = env.number("WAYSTATION_IDEMPOTENCY_HOURS", 24, low=0.01)
 """How long an `Idempotency-Key` is used up, and the sealed answer under it kept."""
+WAYSTATION_EARLY_HOURS = env.number("WAYSTATION_EARLY_HOURS", 168, low=0)
+"""How long an answer that comes before its question is kept for it; 0 keeps none."""
 WAYSTATION_KEEP_HOURS = env.number("WAYSTATION_KEEP_HOURS", 24)
 """How often what is old is dropped; 0 is never but by `manage.py prune`."""
 WAYSTATION_RUN_BYTES = int(env.number("WAYSTATION_RUN_BYTES", 1_000_000_000))

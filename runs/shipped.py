@@ -8,7 +8,7 @@ from typing import Any
 from runs import definitions
 from runs.agents import chat
 from runs.models import StepTemplate, Template
-from runs.workflows import booking, coding_templates, deliver, repo_tidy
+from runs.workflows import booking, coding_templates, deliver, letters, repo_tidy
 
 STEP_TEMPLATES = {
     "tidy-planning": ("Planning", "repo_tidy.plan"),
@@ -24,7 +24,11 @@ STEP_TEMPLATES = {
     "chat-agent": ("Agent", "agent"),
     **coding_templates.STEP_TEMPLATES,
 }
-CONFIGS: Mapping[str, Mapping[str, Any]] = {"chat-agent": chat.CONFIG, **coding_templates.CONFIGS}
+CONFIGS: Mapping[str, Mapping[str, Any]] = {
+    "chat-agent": chat.CONFIG,
+    "booking-decide": {"texts": {name: letter.usual for name, letter in letters.LETTERS.items()}},
+    **coding_templates.CONFIGS,
+}
 """Configurations of step templates at their first version; the next ones are the operators' own."""
 
 PAUSING: list[dict[str, Any]] = [

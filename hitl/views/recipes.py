@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from hitl.template_form import TemplateForm, pauses_of
+from hitl.template_form import SENDS, TemplateForm, TextsForm, pauses_of
 from hitl.views.common import person
 from runs import definitions, readiness, rights
 from runs.models import Template
@@ -69,3 +69,27 @@ def _page(request: HttpRequest, form: TemplateForm, *, may: bool, status: int = 
     context["cannot_run"] = readiness.lacking([form.template], by=person(request)).get(form.template.slug)
     context["who_may_order"] = rights.who_may(rights.access_to(form.template.slug))
     return render(request, "hitl/template.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def texts(request: HttpRequest, slug: str) -> HttpResponse:
+    """The texts that a step sends. POST saves the step template's next version; who may add those may."""
+    try:
+        kind = definitions.current_step_template(slug)
+    except definitions.TemplateNotFound as error:
+        raise Http404(str(error)) from error
+    if kind.function not in SENDS:
+        raise Http404("This step sends no texts.")
+    may = person(request).has_perm("runs.add_steptemplate")
+    form = TextsForm(request.POST if request.method == "POST" and may else None, kind=kind)
+    status = 403 if request.method == "POST" and not may else 422 if form.is_bound and not form.is_valid() else 200
+    if form.is_bound and status == 200:
+        given = {"title": kind.title, "function": kind.function, "sub_steps": kind.sub_steps}
+        saved = definitions.edit_step_template(slug, **given, config=form.config_to_save())
+        changed = f"Saved as version {saved.version}. Work that was ordered before keeps its own."
+        messages.success(request, changed if saved.version != kind.version else "Nothing was changed, so nothing was saved.")
+        return redirect("hitl:step_texts", slug)
+    for field in form.fields.values():
+        field.disabled = not may
+    return render(request, "hitl/step_texts.html", {"kind": kind, "form": form, "may": may, "refused": status == 403}, status=status)

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from runs.workflows import booking_ledger as ledger
 from runs.workflows import booking_remote as remote
-from runs.workflows import timing
+from runs.workflows import letters, timing
 from runs.workflows.attached import KEY, bytes_of, schema_of
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, State, StepFailed, step
 from runs.workflows.booking_books import LEDGER, Books, folder_of, read_books
@@ -116,7 +116,7 @@ def enrich(state: State, context: Context) -> Outcome:
     return Go(update={"match": made})
 
 
-@step("booking.decide", asks=True)
+@step("booking.decide", check=letters.check, asks=True)
 def decide(state: State, context: Context) -> Outcome:
     """Take in the answer to the last question; then book what is sure, ask for what is not, end when nothing is left.
 

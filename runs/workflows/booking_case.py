@@ -33,6 +33,8 @@ class Policy:
     payables_account: str = "1600"
     one_time: str = "79999"
     """Number under which suppliers are booked that are not on the list and shall not be."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """To the supplier, by name, where they are not the usual ones: `letters`."""
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Policy:

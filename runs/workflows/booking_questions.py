@@ -9,7 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, TypedDict
 
-from runs.workflows import schemas
+from runs.workflows import letters, schemas
 from runs.workflows.base import Ask, Outside, Report
 from runs.workflows.booking_books import Books
 from runs.workflows.booking_case import Case, Doubt, reasons
@@ -82,10 +82,12 @@ def ask_supplier_for_terms(case: Case, missing: Sequence[Finding], *, again: boo
     properties = {term: _term(term, [one for one in missing if one.term == term]) for term in terms}
     listed = "\n".join(f"- {cell(one.text, 300)}" for one in missing)
     first = "The answer does not settle it yet. " if again else ""
-    content = f"# {about(case)}\n\n{first}It cannot be booked until the supplier has told:\n\n{listed}\n\n{_letter(case, missing)}"
+    letter = _letter(case, terms, missing, again=first)
+    content = f"# {about(case)}\n\n{first}It cannot be booked until the supplier has told:\n\n{listed}\n\n{letter}"
     report = Report(content=content, facts=facts(case), effects=["Checks the invoice again with these values; its file is not read again."])
-    words = f"{first}{_wish(case)}:\n\n{listed}\n\nPlease send it here, or send a corrected invoice."
-    outside = Outside(to=[], question=f"Missing on your {_short(case)}: {_named(terms)}", content=words)
+    told = {**_told(case), "names": _named(terms), "again": first.strip(), "missing": listed}
+    subject = {**told, "invoice": _short(case), "supplier": plain(case.invoice.seller.name or "", 200)}
+    outside = Outside(to=[], question=_line("request_subject", case, subject), content=letters.fill("request", case.policy.texts, told))
     asked = _ask(
         SUPPLIER, f"Missing from the supplier: {_named(terms)}", report, way, required=_schema(properties, terms), send="Send the data"
     )
@@ -104,9 +106,18 @@ def _short(case: Case) -> str:
     return f"{'credit note' if case.invoice.is_credit_note else 'invoice'} {plain(case.invoice.number or '(no number)', 60)}"
 
 
-def _wish(case: Case) -> str:
-    issued = f" of {cell(case.invoice.issued)}" if case.invoice.issued else ""
-    return f"We cannot book your {cell(_short(case))}{issued} yet"
+def _told(case: Case) -> dict[str, str]:
+    """What texts to the supplier may name of the invoice, as Markdown."""
+    return {
+        "supplier": cell(case.invoice.seller.name or "Sir or Madam", 200),
+        "invoice": cell(_short(case)),
+        "issued": cell(case.invoice.issued or "(no date)"),
+    }
+
+
+def _line(name: str, case: Case, told: Mapping[str, str]) -> str:
+    """A subject, which is no Markdown."""
+    return plain(letters.fill(name, case.policy.texts, {**told, "issued": plain(case.invoice.issued or "(no date)", 60)}), 200)
 
 
 def _named(terms: Sequence[str]) -> str:
@@ -121,16 +132,19 @@ def _term(term: str, findings: Sequence[Finding]) -> dict[str, Any]:
     return {**part, "description": f"{part.get('description', '')} The parts come to {expected}.".strip()} if expected else part
 
 
-def _letter(case: Case, missing: Sequence[Finding]) -> str:
-    """A text that can be sent as it is."""
+def _letter(case: Case, terms: Sequence[str], missing: Sequence[Finding], *, again: str) -> str:
+    """The text as it can be sent by hand."""
     invoice = case.invoice
-    greeting = f"Dear {invoice.seller.name or 'Sir or Madam'},"
-    wants = [f"* {one.text}" for one in missing]
-    lines = [
-        greeting, "", f"we cannot book your invoice {invoice.number or ''} of {invoice.issued or ''} yet:", *wants, "",
-        "Please tell us what is missing, or send a corrected invoice.",
-    ]  # fmt: skip
-    return "## Text for the supplier\n\n" + "\n".join(f"    {plain(line, 300)}" for line in lines)
+    told = {
+        "supplier": plain(invoice.seller.name or "Sir or Madam", 200),
+        "invoice": _short(case),
+        "issued": plain(invoice.issued or "(no date)", 60),
+        "names": _named(terms),
+        "again": again.strip(),
+        "missing": "\n".join(f"* {plain(one.text, 300)}" for one in missing),
+    }
+    lines = letters.fill("request", case.policy.texts, told).split("\n")
+    return "## Text for the supplier\n\n" + "\n".join(f"    {plain(line, 400)}" for line in lines)
 
 
 def ask_supplier_about_lines(case: Case, held: Mapping[str, Held], *, way: str) -> Ask:
@@ -157,11 +171,9 @@ def ask_supplier_about_lines(case: Case, held: Mapping[str, Held], *, way: str) 
     report = Report(content=content, facts=facts(case), effects=["A bookkeeper decides about these lines with what is said here."])
     required = _schema({"lines": lines}, ["lines"])
     table = "| Line | What | Net | Why we ask |\n|---|---|---|---|\n" + "\n".join(listed)
-    outside = Outside(
-        to=[],
-        question=f"A question about {count(len(held), 'line')} of your {_short(case)}",
-        content=f"{_wish(case)} in full. Please say what holds of {'this line' if len(held) == 1 else 'these lines'}.\n\n{table}",
-    )
+    told = {**_told(case), "count": count(len(held), "line"), "lines": table}
+    subject = {**told, "invoice": _short(case), "supplier": plain(case.invoice.seller.name or "", 200)}
+    outside = Outside(to=[], question=_line("lines_subject", case, subject), content=letters.fill("lines", case.policy.texts, told))
     asked = _ask(
         SUPPLIER, f"Question to the supplier about {count(len(held), 'line')}", report, way, required=required, send="Send the answer"
     )

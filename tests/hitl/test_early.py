@@ -82,6 +82,17 @@ def test_an_answer_that_comes_early_is_kept_and_given_once_its_question_opens(or
     assert (pause_of(order).step, Decision.objects.count()) == ("execute", 1)
 
 
+def test_operators_say_how_long_early_answers_are_kept_and_whether_any_are(order, ana, settings):
+    """S3-23: seven days was a number in code."""
+    settings.WAYSTATION_EARLY_HOURS = 2
+    kept = send(order.latest_run, ana, **PLAN).kept
+    assert kept.expires_at - kept.received_at == dt.timedelta(hours=2)
+    settings.WAYSTATION_EARLY_HOURS = 0
+    with pytest.raises(early.NotKept, match="are not kept here"):
+        send(order.latest_run, ana, **bound("execute"))
+    assert EarlyAnswer.objects.count() == 1
+
+
 def test_it_may_be_for_a_later_question_and_is_eaten_by_no_other(order, ana):
     """F3."""
     send(order.latest_run, ana, **bound("execute"))
@@ -184,10 +195,10 @@ def test_one_whose_question_never_comes_is_let_go(order, ana):
 
 def test_one_that_waited_too_long_is_let_go(order, ana):
     kept = send(order.latest_run, ana, **PLAN).kept
-    sweep(timezone.now() + early.KEPT_FOR - dt.timedelta(minutes=1))
+    sweep(timezone.now() + early.kept_for() - dt.timedelta(minutes=1))
     kept.refresh_from_db()
     assert kept.status == "kept"
-    sweep(timezone.now() + early.KEPT_FOR)
+    sweep(timezone.now() + early.kept_for())
     kept.refresh_from_db()
     assert kept.status == "expired"
 

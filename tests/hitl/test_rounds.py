@@ -144,7 +144,7 @@ def test_other_early_answers_are_given_and_those_that_wait_go_to_the_end_of_the_
     kept = [
         EarlyAnswer.objects.create(
             thread=order.thread, run=order.latest_run, node_id="planning", event={"payload": {"x": 1}}, by=ana, via=Via.REST,
-            received_at=now, expires_at=now + early.KEPT_FOR, changed_at=now + dt.timedelta(seconds=place),
+            received_at=now, expires_at=now + early.kept_for(), changed_at=now + dt.timedelta(seconds=place),
         )
         for place, order in enumerate((first, second))
     ]  # fmt: skip

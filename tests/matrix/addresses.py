@@ -102,6 +102,7 @@ ADDRESSES: dict[str, Address] = {
     "tokens/": login("GET POST", body={"name": "mine", "scope": "read", "days": "30"}, done="paused"),
     "tokens/<uuid:token_id>/revoke": Address("owner", frozenset({"POST"})),
     "templates/": login("GET"),
+    "templates/steps/<slug:slug>/texts": login("GET POST", needs={"POST": "runs.add_steptemplate"}),
     "templates/<slug:slug>/": login("GET POST", needs={"POST": "runs.add_template"}),
     "deliveries/": login("GET"),
     f"deliveries/{DELIVERY}/again": own("POST"),
