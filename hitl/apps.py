@@ -1,11 +1,22 @@
+from typing import Any
+
 from django.apps import AppConfig
+from django.conf import settings
 from django.db.models.signals import post_migrate, pre_migrate
+
+from hitl import checks as checks  # registers them
+from hitl import rest
 
 
 class HitlConfig(AppConfig):
     name = "hitl"
     verbose_name = "Decisions and tokens"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        if not hasattr(settings, "REST_FRAMEWORK"):
+            settings.REST_FRAMEWORK = rest.FRAMEWORK
 
     def ready(self) -> None:
         from hitl import evidence, guards  # here: models are not there before

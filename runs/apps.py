@@ -1,8 +1,11 @@
+from typing import Any
+
 from django.apps import AppConfig
 from django.conf import settings
 
 from checkpoints import clock, private
 from runs import checks as checks  # registers them
+from runs import defaults
 from runs.agents import model
 from runs.workflows import timing
 
@@ -11,6 +14,10 @@ class RunsConfig(AppConfig):
     name = "runs"
     verbose_name = "Work orders and runs"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        defaults.fill(settings)  # here: models that are read next look at some
 
     def ready(self) -> None:
         private.tighten(getattr(settings, "WAYSTATION_PRIVATE", ()), umask=getattr(settings, "WAYSTATION_UMASK", 0))

@@ -1,6 +1,6 @@
 """For processes that need the tables of `checkpoints` and nothing else of the product: they start in a fraction of the time."""
 
-from project import env
+from runs import env
 
 SECRET_KEY = "a key of the tests"
 INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth", "checkpoints"]

@@ -15,7 +15,7 @@ from checkpoints.backends.base import PAGE, CheckpointStore, Entry
 from checkpoints.backends.memory import MemoryStore
 from checkpoints.testing import CheckpointContract
 from checkpoints.testing.processes import Processes
-from project import env
+from runs import env
 from tests.checkpoints.backends import InMemory, InRows, OnFiles, OnRedis
 from tests.checkpoints.backends import file_database as file_database
 

@@ -20,8 +20,7 @@ from checkpoints.backends.database import DatabaseStore
 from checkpoints.models import Checkpoint
 from hitl import services
 from hitl.models import Via
-from project import env
-from runs import tasks
+from runs import env, tasks
 from runs.models import Run
 from runs.workflows.base import Go
 from tests.anything import order_that as order_that

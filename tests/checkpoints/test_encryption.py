@@ -21,8 +21,7 @@ from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Event,
 from checkpoints.store import CheckpointDamaged, Entry, StateLocked
 from hitl import invariants, services
 from hitl.models import Decision, Via
-from project import env
-from runs import definitions
+from runs import definitions, env
 from runs import services as runs
 from runs.engine import context
 from runs.models import Pause, Run

@@ -8,7 +8,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints import private
-from project import env
+from runs import env
 
 
 def modes(*paths):

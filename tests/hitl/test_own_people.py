@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 from django.contrib.auth.models import Group
 
 from checkpoints import checks, people
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests import walking
+from tests.walking import ROOT
 
 
 def test_people_who_log_in_by_mail_address_order_and_answer_like_all_others(tmp_path):
     """Before, seventy modules took Django's own model: with another one the product did not start."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("WAYSTATION_", "REDIS_", "TEST_"))}
-    environment |= {
-        "DJANGO_SETTINGS_MODULE": "tests.own_people.settings",
-        "WAYSTATION_DATA": str(tmp_path / "data"),
-        "DATABASE_URL": f"sqlite:///{tmp_path / 'own.sqlite3'}",
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.own_people.walk"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    done = walking.run(
+        "tests.own_people.walk",
+        {
+            "DJANGO_SETTINGS_MODULE": "tests.own_people.settings",
+            "WAYSTATION_DATA": str(tmp_path / "data"),
+            "DATABASE_URL": f"sqlite:///{tmp_path / 'own.sqlite3'}",
+        },
     )
     assert done.stdout.endswith("whole\n"), done.stdout + done.stderr
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from typing import Any
 
 import django
@@ -12,33 +10,15 @@ django.setup()
 
 from django.contrib import admin  # noqa: E402
 from django.core.checks import run_checks  # noqa: E402
-from django.core.management import call_command  # noqa: E402
 from django.test import Client  # noqa: E402
 from django.test.utils import setup_test_environment  # noqa: E402
 from django.urls import reverse  # noqa: E402
 
-from checkpoints import ids  # noqa: E402
 from checkpoints.people import User  # noqa: E402
-from runs.engine.advance import advance  # noqa: E402
-from runs.models import WorkOrder  # noqa: E402
 from tests import quick  # noqa: E402
+from tests.walking import Api, drive, said  # noqa: E402
 
 ADA = "ada@example.org"
-
-
-def said(name: str, *arguments: str) -> str:
-    out = io.StringIO()
-    call_command(name, *arguments, stdout=out)
-    return out.getvalue()
-
-
-def drive(order: str) -> str:
-    run = WorkOrder.objects.shown().get(pk=ids.parse(WorkOrder.PREFIX, order)).latest_run
-    assert run is not None
-    while advance(run.pk, budget=60):
-        pass
-    run.refresh_from_db()
-    return run.status
 
 
 def main() -> None:
@@ -53,10 +33,8 @@ def main() -> None:
     pages = Client()
     assert pages.post("/login", {"username": ADA, "password": "a long and odd one"}).status_code == 302
 
-    def call(method: str, path: str, body: Any = None) -> Any:
-        asked: Any = {"content_type": "application/json", "headers": {"Authorization": f"Bearer {token}"}}
-        answer = Client().generic(method, f"/api/v1/{path}", data=json.dumps(body or {}), **asked)
-        return answer.status_code, answer.json()
+    api = Api("/api/v1/", token)
+    call = api.call
 
     kept = call("GET", "templates/workflows/writing")[1]["steps"]
     asking = next(step for step in kept if step.get("pause_after"))
@@ -76,10 +54,7 @@ def main() -> None:
         for query in ("", "?q=ada") if desk.search_fields else ("",):
             listed = pages.get(reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist") + query)
             assert listed.status_code == 200, model
-    while (came := drive(order["id"])) == "paused":
-        status, answer = call("POST", f"work-orders/{order['id']}/resume", {"decision": "approve"})
-        assert status == 200, answer
-    assert came == "completed"
+    assert api.approved(order["id"]) == "completed"
     assert "completed" in said("workorder", "--user", ADA, "list")
     decision = person.decisions.latest("pk")
     assert call("GET", f"decisions/{decision.shown_id}")[1]["decided_by"] == ADA

@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from project import env
+from runs import env
 from runs.workflows import calendars
 from runs.workflows.calendars import Calendar, CalendarInvalid, DurationInvalid, add, parse, read
 

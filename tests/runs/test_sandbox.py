@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from project import env
-from runs import checks
+from runs import checks, env
 from runs.steps import sandbox
 from runs.workflows.base import Stopped
 from runs.workflows.command import command

@@ -15,8 +15,7 @@ from hitl import deadlines
 from hitl import tasks as rounds
 from hitl.models import Via
 from hitl.services import decide
-from project import env
-from runs import services, tasks
+from runs import env, services, tasks
 from runs.engine import lease, recovery
 from runs.models import Pause, Run
 from tests import claims

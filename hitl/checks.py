@@ -1,0 +1,19 @@
+"""Whether the project that the apps are in guards the API as it has to be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+
+from hitl import rest
+
+
+@register("hitl")
+def api_is_guarded(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    """Tokens' scopes, and that one has to log in, are classes that REST_FRAMEWORK names for all views."""
+    if not (lacking := rest.lacking(settings.REST_FRAMEWORK)):
+        return []
+    words = f"REST_FRAMEWORK leaves out {', '.join(lacking)}, so the API would let in whom it should not."
+    return [Error(words, hint="Build it on hitl.rest.FRAMEWORK; see docs/embedding.md.", id="hitl.E001")]
