@@ -21,7 +21,7 @@ from runs.models import Pause, Run
 from tests.stack import Stack, until
 
 MANY = int(os.environ.get("BENCH_WAITING", "1000"))
-FIRST = 10
+FIRST = 60
 """Asked before anything is counted, so that all processes have what they keep."""
 
 
