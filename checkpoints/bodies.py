@@ -18,7 +18,7 @@ from typing import Any
 
 from django.db import transaction
 
-from checkpoints import backends, codec, sealing
+from checkpoints import codec, configured, sealing
 from checkpoints.backends.base import BodyStore, CheckpointDamaged, shown
 
 REFERENCE = '{"elsewhere":['
@@ -31,7 +31,7 @@ Place = tuple[str, uuid.UUID, uuid.UUID]
 
 def keep(thread_id: uuid.UUID, checkpoint_id: uuid.UUID, text: codec.Text) -> codec.Text:
     """What a row is to hold for a body: the body, or where it is from now on. Raises StoreUnavailable."""
-    store = backends.configured()
+    store = configured.primary()
     if not isinstance(store, BodyStore):
         return text
     store.put_body(thread_id, checkpoint_id, sealing.seal_text(text, SEALED))
@@ -52,7 +52,7 @@ def fetch(texts: Sequence[str]) -> list[str]:
     """The bodies that these are or refer to, in one trip per store. Raises StoreUnavailable, or CheckpointDamaged where one is missing."""
     places = {text: _place(text) for text in texts if elsewhere(text)}
     found: dict[uuid.UUID, str] = {}
-    for store in backends.readable():
+    for store in configured.readable():
         if isinstance(store, BodyStore):
             for thread_id, keys in _by_thread(places.values(), but=found).items():
                 found |= {key: sealing.opened_text(text, SEALED) for key, text in store.get_bodies(thread_id, keys).items()}
@@ -61,7 +61,7 @@ def fetch(texts: Sequence[str]) -> list[str]:
 
 def drop_on_commit(found: Iterable[Any]) -> None:
     """Forget the bodies that rows refer to, once the transaction that drops the rows is committed. `found`: as the rows have them."""
-    if not any(isinstance(store, BodyStore) for store in backends.readable()):
+    if not any(isinstance(store, BodyStore) for store in configured.readable()):
         return
     texts = [body if isinstance(body, str) else codec.encode(body) for body in found if elsewhere(body)]
     if texts:
@@ -69,7 +69,7 @@ def drop_on_commit(found: Iterable[Any]) -> None:
 
 
 def _drop(texts: Sequence[str]) -> None:
-    for store in backends.readable():
+    for store in configured.readable():
         if isinstance(store, BodyStore):
             for thread_id, keys in _by_thread(map(_place, texts), but={}).items():
                 store.drop_bodies(thread_id, keys)

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
-from checkpoints import backends
+from checkpoints import configured
 from checkpoints.backends.file import FileStore
 
 logger = logging.getLogger(__name__)
@@ -24,8 +24,8 @@ def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """What the settings alone tell."""
     several = bool(getattr(settings, "REDIS_URL", ""))
     try:
-        backends.readable()
-        store = backends.configured()
+        configured.readable()
+        store = configured.primary()
     except ImproperlyConfigured as error:
         return [Error(str(error), id="checkpoints.E001")]
     if not store.durable and several:
@@ -55,7 +55,7 @@ def people_have_what_it_takes(app_configs: Any = None, **kwargs: Any) -> list[Ch
 def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """What the server or folder behind the settings promises; it is reached for this."""
     try:
-        found = backends.configured().weaknesses()
+        found = configured.primary().weaknesses()
     except ImproperlyConfigured:
         return []  # said above
     return [(Error if ".E" in key else Warning)(words, id=key) for key, words in found.items()]

@@ -19,12 +19,13 @@ class HitlConfig(AppConfig):
             settings.REST_FRAMEWORK = rest.FRAMEWORK
 
     def ready(self) -> None:
-        from hitl import evidence, guards  # here: models are not there before
-        from hitl.outbound import log_lines
+        from hitl import evidence, guards, waitgate  # here: models are not there before
+        from hitl.outbound import log_lines, messages
         from hitl.portable import imported_patches
         from runs import keeping
 
         log_lines.install()
+        messages.CALLBACKS.append(waitgate.callback)
         keeping.ABOVE.extend((imported_patches, evidence.kept))
         pre_migrate.connect(guards.take_off, sender=self)
         post_migrate.connect(guards.install, sender=self)

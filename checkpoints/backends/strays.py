@@ -8,7 +8,7 @@ from itertools import islice
 
 from django.db.models import QuerySet
 
-from checkpoints import backends, bodies, clock, codec
+from checkpoints import bodies, clock, codec, configured
 from checkpoints.backends.base import BodyStore
 from checkpoints.models import Checkpoint
 
@@ -22,7 +22,7 @@ def drop(*, older_than: float, dry_run: bool = False) -> int:
     gone or refers to another body, is looked for in the rows' texts, which no index serves.
     """
     number = 0
-    for store in backends.readable():
+    for store in configured.readable():
         if isinstance(store, BodyStore):
             for thread_id, key in list(_strays(store, before=int((clock.now().timestamp() - older_than) * 1000))):
                 number += 1

@@ -17,7 +17,7 @@ from typing import Any
 
 import django
 
-from checkpoints import backends
+from checkpoints import configured
 from checkpoints.backends.base import CheckpointStore, Entry, HeadMoved, Kept
 
 PROMPT = "approve-pr"
@@ -95,7 +95,7 @@ def main() -> None:
     order = json.load(sys.stdin)
     if "DJANGO_SETTINGS_MODULE" in os.environ:
         django.setup()
-    store = backends.make(order["setting"])
+    store = configured.make(order["setting"])
     thread, run_id = uuid.UUID(order["thread"]), uuid.UUID(order["run"])
     match order["do"]:
         case "run":

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints import backends, ids
+from checkpoints import configured, ids
 from checkpoints.backends.base import CheckpointStore, Entry, Kept
 
 ACTIVE = Entry(status="active", next_step="work")
@@ -41,7 +41,7 @@ class Hooks:
         return ids.new()
 
     def make(self) -> CheckpointStore:
-        return backends.make(self.setting())
+        return configured.make(self.setting())
 
     @pytest.fixture
     def store(self) -> CheckpointStore:

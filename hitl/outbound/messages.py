@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from checkpoints import sealing, unseen
 from checkpoints.fields import demand
-from hitl import markdown, outside, policy, waitgate
+from hitl import markdown, outside, policy
 from hitl.models import Decision, OuterRun
 from hitl.outbound import links
 from hitl.outbound.quotas import CHOSEN
@@ -31,6 +31,8 @@ EARLIER = {
     Occasion.CANCELLED: "Cancelled: ",
     Occasion.EXPIRED: "Expired: ",
 }
+CALLBACKS: list[Callable[[Pause], dict[str, Any] | None]] = []
+"""What is said to an endpoint of one thread, where it waits for a run's end in a form of its own; the first that has a say."""
 OTHERS = 8
 """Names of who else may answer."""
 LISTED, LINE = 8, 90
@@ -154,8 +156,10 @@ def payload_of(delivery: Delivery) -> dict[str, Any]:
     at = delivery.made_at.isoformat()
     if pause is None:
         return {"type": "test", "timestamp": at, "data": {"delivery_id": delivery.shown_id}}
-    if delivery.endpoint is not None and delivery.endpoint.thread_id is not None and (called := waitgate.callback(pause)) is not None:
-        return called
+    if delivery.endpoint is not None and delivery.endpoint.thread_id is not None:
+        for callback in CALLBACKS:
+            if (called := callback(pause)) is not None:
+                return called
     hidden = sealing.in_use()
     run = pause.run
     data = {

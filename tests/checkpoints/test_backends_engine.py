@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from checkpoints import backends, bodies, checks, store
+from checkpoints import bodies, checks, configured, store
 from checkpoints.backends.base import BodyStore, CheckpointDamaged, StoreUnavailable
 from checkpoints.backends.database import DatabaseStore
 from checkpoints.models import Checkpoint
@@ -28,7 +28,7 @@ from tests.conftest import drive, fresh, pause_of
 from tests.steps import CALLS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]  # its parts are asked of each database by their own tests
-DATABASE = {"BACKEND": backends.DATABASE, "OPTIONS": {}}
+DATABASE = {"BACKEND": configured.DATABASE, "OPTIONS": {}}
 
 
 def setting(name: str, folder: Path) -> dict[str, object]:
@@ -46,7 +46,7 @@ def setting(name: str, folder: Path) -> dict[str, object]:
 def kept(request, settings, tmp_path) -> BodyStore:
     """The store that is set up."""
     settings.CHECKPOINTS = setting(request.param, tmp_path)
-    found = backends.configured()
+    found = configured.primary()
     assert isinstance(found, BodyStore)
     return found
 
@@ -54,7 +54,7 @@ def kept(request, settings, tmp_path) -> BodyStore:
 @pytest.fixture
 def on_files(settings, tmp_path) -> BodyStore:
     settings.CHECKPOINTS = setting("file", tmp_path)
-    found = backends.configured()
+    found = configured.primary()
     assert isinstance(found, BodyStore)
     return found
 
@@ -159,7 +159,7 @@ def test_the_setting_may_change_while_a_run_waits(settings, tmp_path, make_order
     order = approve(order, ben)
     settings.CHECKPOINTS, settings.CHECKPOINTS_FALLBACKS = setting("memory", tmp_path), [setting("file", tmp_path)]
     order = approve(order, ben)
-    memory = backends.configured()
+    memory = configured.primary()
     assert isinstance(memory, BodyStore)
     assert {key for _, key in memory.bodies()} < set(Checkpoint.objects.filter(thread=order.thread_id).values_list("pk", flat=True))
     rows = list(Checkpoint.objects.filter(thread=order.thread_id).order_by("pk"))
@@ -230,8 +230,8 @@ def found(settings, value, *, redis_url="") -> list[str | None]:
         {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
         {"BACKEND": "checkpoints.backends.file.FileStore"},
         {"BACKEND": "checkpoints.backends.file.FileStore", "OPTIONS": {"folder": "relative"}},
-        {"BACKEND": backends.DATABASE, "OPTIONS": {"folder": "/x"}},
-        {"BACKEND": backends.DATABASE, "LOCATION": "/x"},
+        {"BACKEND": configured.DATABASE, "OPTIONS": {"folder": "/x"}},
+        {"BACKEND": configured.DATABASE, "LOCATION": "/x"},
         {"LOCATION": "/x"},
     ],
 )
@@ -291,7 +291,7 @@ def test_a_redis_that_forgets_is_warned_of(settings, tmp_path, caplog):
 def test_the_environment_names_a_backend_by_url(url, backend, options):
     made = env.checkpoints(url, redis="redis://broker/0")
     assert made == {"BACKEND": f"checkpoints.backends.{backend}", "OPTIONS": options}
-    backends.make(made)
+    configured.make(made)
 
 
 @pytest.mark.parametrize("url", ["", "disk:", "file:relative", "file://host/x", "memory:x", "redis:"])

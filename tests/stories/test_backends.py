@@ -13,11 +13,11 @@ from tests.stories.conftest import make_slow_stack
 
 pytestmark = pytest.mark.stack
 COUNT = """
-from checkpoints import backends, bodies, store
+from checkpoints import bodies, configured, store
 from checkpoints.models import Checkpoint
 rows = list(Checkpoint.objects.all())
 assert all(store.load(row) is not None for row in rows)
-print(backends.configured().__class__.__name__, len(rows), sum(bodies.elsewhere(row.body) for row in rows))
+print(configured.primary().__class__.__name__, len(rows), sum(bodies.elsewhere(row.body) for row in rows))
 """
 
 
