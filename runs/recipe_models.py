@@ -14,7 +14,7 @@ from checkpoints import ids
 from checkpoints.fields import MadeAtField
 from checkpoints.models import JsonTextField, Thread
 from runs.frequency import HOW_LONG, PROMISES, WHEN, Frequency
-from runs.workflows import calls, graph_questions, sequence
+from runs.workflows import calls, owned, sequence
 from runs.workflows.base import Delivery
 
 
@@ -120,7 +120,7 @@ OWN_REDUCERS = {
     "decided_content": "merge",
     "gathered": "merge",
     calls.DECISIONS: "merge",
-    graph_questions.RUNS: "merge",
+    owned.GRAPH_RUNS: "merge",
 }
 """Of the keys that the engine itself writes: what child runs decided at the same time joins."""
 

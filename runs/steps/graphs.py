@@ -27,7 +27,8 @@ from django.conf import settings
 from checkpoints import codec, redaction
 from runs.workflows import graph_questions
 from runs.workflows.base import ConfigInvalid, Context, Go, Outcome, State, StepFailed, step
-from runs.workflows.graph_questions import REPLY, RUNS, Raised
+from runs.workflows.graph_questions import REPLY, Raised
+from runs.workflows.owned import GRAPH_RUNS
 from runs.workflows.schemas import SchemaRefused
 from runs.workflows.sequence import REVISE
 
@@ -79,7 +80,7 @@ def faults(config: Mapping[str, Any]) -> dict[str, list[str]]:
         found["graph"] = [MISSING]
     if not (isinstance(given, Mapping) and given and all(_pointer(one) for one in given.values())):
         found["input"] = ['An object: input of the graph → JSON pointer into the state, such as {"topic": "/order/input/topic"}.']
-    if not (_names(taken) or (isinstance(taken, Mapping) and _names(list(taken.values())) and not {RUNS, REPLY} & taken.keys())):
+    if not (_names(taken) or (isinstance(taken, Mapping) and _names(list(taken.values())) and not {GRAPH_RUNS, REPLY} & taken.keys())):
         found["output"] = ["A list of the graph's keys, or an object: key of the state → key of the graph."]
     if type(limit) is not int or not 1 <= limit <= 10_000:
         found["recursion_limit"] = ["A whole number of supersteps, from 1 to 10000."]
@@ -95,7 +96,7 @@ def _pointer(value: Any) -> bool:
 
 
 def _names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) and one and one not in {RUNS, REPLY} for one in value)
+    return isinstance(value, list) and all(isinstance(one, str) and one and one not in {GRAPH_RUNS, REPLY} for one in value)
 
 
 # -- the step ------------------------------------------------------------------------------------------------------------------------
@@ -136,10 +137,10 @@ def _advanced(state: State, context: Context, graph: Graph, place: Place | None)
     after = graph.here()
     assert after is not None  # it has worked
     if halted:
-        return Go(to=context.step, update={RUNS: {context.step: asdict(_stands(graph, after, "halted"))}})
+        return Go(to=context.step, update={GRAPH_RUNS: {context.step: asdict(_stands(graph, after, "halted"))}})
     if after.raised:
         return _asking(state, context, graph, after)
-    return Go(update={**_output(context, after), **_cleared(state), RUNS: {context.step: asdict(_stands(graph, after, "done"))}})
+    return Go(update={**_output(context, after), **_cleared(state), GRAPH_RUNS: {context.step: asdict(_stands(graph, after, "done"))}})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +239,7 @@ def _asking(state: State, context: Context, graph: Graph, after: Standing) -> Ou
             raised,
             step=context.step,
             graph=context.config["graph"],
-            update={RUNS: {context.step: asdict(place)}, **_cleared(state), "decided": {context.step: ""}},
+            update={GRAPH_RUNS: {context.step: asdict(place)}, **_cleared(state), "decided": {context.step: ""}},
             material=_material(place.interrupt, digest),
             waiting=len(others),
         )
@@ -287,7 +288,7 @@ def _at(state: Any, pointer: str) -> list[Any]:
 
 def _place(state: State, context: Context) -> Place | None:
     """What our state says of the step's graph; what anybody else wrote there says nothing."""
-    kept = state.get(RUNS)
+    kept = state.get(GRAPH_RUNS)
     match kept.get(context.step) if isinstance(kept, Mapping) else None:
         case {"space": str() as space, "checkpoint": str() as at, "status": "asked" | "halted" | "done" as status, **more}:
             rest = {name: str(more.get(name, "")) for name in ("shape", "interrupt", "digest")}

@@ -50,7 +50,7 @@ from runs.workflows.invoice_model import NotAnInvoice, dump
 from runs.workflows.invoice_reading import InvoiceUnreadable
 from runs.workflows.invoice_rules import check
 from runs.workflows.outside import ADDRESS, is_address
-from runs.workflows.tidy_plan import count
+from runs.workflows.text import count
 
 INPUT_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -16,7 +16,7 @@ from runs.workflows.booking_case import Case, Doubt, reasons
 from runs.workflows.booking_match import Position
 from runs.workflows.gate import ANSWER
 from runs.workflows.invoice_rules import SUPPLIED, TOTALS, Finding
-from runs.workflows.tidy_plan import count, plain
+from runs.workflows.text import count, plain
 
 SCHEMA = "https://json-schema.org/draft/2020-12/schema"
 BOOKKEEPER, SUPPLIER = "needs_bookkeeper_decision", "missing_supplier_data"

@@ -17,8 +17,7 @@ from runs.workflows.coding_prompts import EXECUTE, MERGE, PLAN, REVIEW
 from runs.workflows.command import Ran
 from runs.workflows.deliver import effects, material
 from runs.workflows.executors import Job, Worked
-from runs.workflows.tidy_plan import code, count, quoted
-from runs.workflows.tidy_tools import last_lines, showable
+from runs.workflows.text import code, count, last_lines, quoted, showable
 
 INPUT_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

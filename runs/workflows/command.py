@@ -15,7 +15,7 @@ from runs.workflows import deliver, prompts, tree
 from runs.workflows.base import Context, Go, Outcome, Report, State, StepFailed, Stopped, step
 from runs.workflows.cli_output import Call, Piece, Reader
 from runs.workflows.command_config import DEFAULT_PROMPT, PLACEHOLDER, check, rules_of
-from runs.workflows.tidy_tools import showable
+from runs.workflows.text import showable
 
 MAX_OUTPUT = 50_000_000
 STREAMED = 2_000_000

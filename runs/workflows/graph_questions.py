@@ -26,8 +26,6 @@ from runs.workflows.base import Ask, Call, Report, State, StepFailed
 from runs.workflows.gate import ANSWER
 from runs.workflows.sequence import APPROVE, REVISE
 
-RUNS = "graph_runs"
-"""State key: step → where its graph stands (`runs.steps.graphs.Place`). No input and no answer may write it."""
 REPLY = "graph_answer"
 """State key of what an answer that is no verdict brings."""
 REJECT = "reject"

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from runs.workflows import calls, graph_questions
+from runs.workflows import calls
 
 AGENT, AGENT_TURNS = "agent", "agent_turns"
 """What agents know, and which turn they are in: `runs.agents.memory`."""
+GRAPH_RUNS = "graph_runs"
+"""Where the graph of each step stands: `runs.steps.graphs.Place`, by step."""
 RESUME_CONTEXT = "_resume_context"
 """The offer to resume a failed run, for the steps of the new one: `{"checkpoint_id", "failed_at"}`."""
 BY_ANSWERS = frozenset({"decided", "decided_content", "revision_feedback", "gathered", calls.DECISIONS})
 """Written with every answer, also where another engine's run waits here."""
-KEYS = BY_ANSWERS | {graph_questions.RUNS, AGENT, AGENT_TURNS, RESUME_CONTEXT, "approved"}
+KEYS = BY_ANSWERS | {GRAPH_RUNS, AGENT, AGENT_TURNS, RESUME_CONTEXT, "approved"}
 
 
 def named(given: Iterable[str] | None, *, elsewhere: bool = False) -> list[str]:

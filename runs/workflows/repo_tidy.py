@@ -12,13 +12,15 @@ from typing import Any, TypedDict, cast
 from runs.workflows import tidy_proof
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State, StepFailed, step
 from runs.workflows.deliver import effects, hand_over, material
+from runs.workflows.patches import cut_patch, read_numstat
 from runs.workflows.sequence import REVISE
-from runs.workflows.tidy_plan import Baseline, Feedback, Plan, Rule, code, count, fixing, plain, quoted, render
+from runs.workflows.text import code, count, plain, quoted, showable
+from runs.workflows.tidy_plan import Baseline, Feedback, Plan, Rule, fixing, render
 from runs.workflows.tidy_planning import already_in, begin, check_scope, followers_gone, make_plan
 from runs.workflows.tidy_python import FROM_REPOSITORY
-from runs.workflows.tidy_report import Fixed, Row, cut_patch, execution, read_numstat, subject, verdict
+from runs.workflows.tidy_report import Fixed, Row, execution, subject, verdict
 from runs.workflows.tidy_scope import Change, Scope, covers, describe, selects, with_changes, within
-from runs.workflows.tidy_tools import Ruff, all_files, broken_since, fix_rule, known_codes, ruff_for, run_check, showable
+from runs.workflows.tidy_tools import Ruff, all_files, broken_since, fix_rule, known_codes, ruff_for, run_check
 from runs.workflows.tidy_words import apply_feedback, read_changes, read_request
 
 INPUT_SCHEMA: dict[str, Any] = {

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
+from runs.workflows.text import bounded, code, count, plain, quoted
 from runs.workflows.tidy_python import OLDEST_OF_RUFF, UPGRADES, version_of
 from runs.workflows.tidy_scope import Scope, Sources
 
@@ -196,33 +197,3 @@ def _asked(scope: Scope) -> str:
     places = ", ".join(code(path) for path in scope["paths"]) or "the whole repository"
     whose = "The repository's rules" if "sources" in scope and scope["sources"]["own_rules"] else "Asked for: rules"
     return f"{whose} {', '.join(scope['select'])} in {places}, for Python {scope['target_version'][2]}.{scope['target_version'][3:]}."
-
-
-def count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
-def bounded(lines: Sequence[str], limit: int) -> str:
-    rest = [f"- … and {len(lines) - limit} more"] if len(lines) > limit else []
-    return "\n".join([*lines[:limit], *rest])
-
-
-def code(text: str) -> str:
-    """A code span that no file name or message can break out of, in a table as well."""
-    text = plain(text, 300)
-    fence = "`"
-    while fence in text:
-        fence += "`"
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{pad}{text}{pad}{fence}"
-
-
-def plain(text: str, longest: int) -> str:
-    """One line without anything invisible, for names and words that others wrote."""
-    text = "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
-    return text if len(text) <= longest else text[:longest] + "…"
-
-
-def quoted(text: str) -> str:
-    """An indented block inside a list item; no fence that the text could close."""
-    return "\n\n" + "\n".join(f"      {plain(line, 300)}" for line in text.removesuffix("\n").split("\n")) + "\n" if text else ""

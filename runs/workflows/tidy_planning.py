@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runs.workflows.base import Context, StepFailed
-from runs.workflows.tidy_plan import SHOWN_ERRORS, SHOWN_EXAMPLES, Baseline, Plan, Rule, count, fix_order
+from runs.workflows.text import count
+from runs.workflows.tidy_plan import SHOWN_ERRORS, SHOWN_EXAMPLES, Baseline, Plan, Rule, fix_order
 from runs.workflows.tidy_python import target_of
 from runs.workflows.tidy_scope import Change, Scope, asked_version, covers, describe, first_scope, selectors, selects, within
 from runs.workflows.tidy_tools import Finding, Ruff, fix_rule, look_around, python_files, run_check, unshowable

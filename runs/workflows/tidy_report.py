@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from runs.workflows.tidy_plan import bounded, code, count, plain
-
-LONGEST_PATCH = 1_000_000
+from runs.workflows.patches import Numbers
+from runs.workflows.text import bounded, code, count, plain
 
 
 class Fixed(TypedDict):
@@ -28,13 +27,6 @@ class Row(TypedDict):
     claim: str
     passed: bool
     found: str
-
-
-class Numbers(TypedDict):
-    files: int
-    added: int
-    removed: int
-    lines: list[str]  # one for each file
 
 
 def execution(fixed: Sequence[Fixed], numbers: Numbers, *, dropped: Sequence[str], applied: Sequence[str], answers: Sequence[str]) -> str:
@@ -83,27 +75,3 @@ def verdict(rows: Sequence[Row], *, details: Sequence[str]) -> str:
     table += [f"| {'✓' if row['passed'] else '✗'} | {row['claim']} | {plain(row['found'], 400).replace('|', '¦')} |" for row in rows]
     title = "# ✓ The result holds" if passed else "# ✗ The result does not hold"
     return "\n\n".join([title, "\n".join(table), *details]) + "\n"
-
-
-def cut_patch(patch: str) -> str:
-    """The patch, or as many whole files of it as fit, with a note on what is missing."""
-    if len(patch) <= LONGEST_PATCH:
-        return patch
-    end = patch.rfind("\ndiff --git ", 0, LONGEST_PATCH) + 1 or LONGEST_PATCH
-    missing = patch.count("\ndiff --git ", max(end - 1, 0))
-    note = f"# The patch is cut here: {end:,} of {len(patch):,} characters are shown, {count(missing, 'file')} are missing."
-    return f"{patch[:end]}\n{note} Look at the branch for the rest.\n"
-
-
-def read_numstat(text: str) -> Numbers:
-    """From `git diff --numstat -z`."""
-    numbers = Numbers(files=0, added=0, removed=0, lines=[])
-    for entry in text.split("\0"):
-        added, _, rest = entry.partition("\t")
-        removed, _, path = rest.partition("\t")
-        if path:
-            numbers["files"] += 1
-            numbers["added"] += int(added) if added.isdigit() else 0  # "-" for a binary file
-            numbers["removed"] += int(removed) if removed.isdigit() else 0
-            numbers["lines"].append(f"- {code(path)} +{added} −{removed}")
-    return numbers

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from runs.workflows.base import Context, StepFailed, Workspace
+from runs.workflows.patches import changed_paths
+from runs.workflows.text import last_lines
 from runs.workflows.tidy_python import OLDEST_OF_RUFF, UPGRADES, Version, oldest, settle, target_of, version_of
 from runs.workflows.tidy_scope import Scope, Sources, selects
 from runs.workflows.tidy_settings import NO_SETTINGS, Settings, read
@@ -204,12 +206,6 @@ def _is_showable(path: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in path)
 
 
-def changed_paths(workspace: Workspace) -> list[str]:
-    """Everything that differs from the commit, untracked files included."""
-    entries = workspace.git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all").split("\0")
-    return sorted(entry[3:] for entry in entries if entry)
-
-
 def unshowable(workspace: Workspace, paths: Collection[str]) -> list[Finding]:
     """Files that git takes for binary, though ruff does not mind: a reviewer would not see in the patch what became of them."""
     held = [path for path in sorted(paths) if b"\0" in (workspace.path / path).read_bytes()]
@@ -278,13 +274,3 @@ def run_check(context: Context) -> Ran:
         ran = Ran(exit_code=None, end=str(error))
     workspace.reset(head)
     return ran
-
-
-def last_lines(text: str, lines: int = 12) -> str:
-    said = [line for line in showable(text).split("\n") if line.strip()]
-    return "\n".join(said[-lines:])[-2000:]
-
-
-def showable(text: str) -> str:
-    """Without what a database's JSON cannot hold: NUL and lone surrogates."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\0", "�")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from runs import encodings
 from runs.workflows.base import Context, StepFailed, Workspace
-from runs.workflows.tidy_report import Numbers, cut_patch, read_numstat
-from runs.workflows.tidy_tools import changed_paths, showable
+from runs.workflows.patches import Numbers, changed_paths, cut_patch, read_numstat
+from runs.workflows.text import showable
 
 PLAINLY = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
 

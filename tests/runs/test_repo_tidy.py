@@ -5,7 +5,7 @@ import pytest
 
 from runs.workflows import repo_tidy
 from runs.workflows.base import Approval, Stopped
-from runs.workflows.tidy_report import cut_patch
+from runs.workflows.patches import cut_patch
 from runs.workflows.tidy_tools import Ruff
 from tests.runs.repositories import UNTIDY, Desk, add_commit, bare_copy, deliver_all, failure, git, make_repository
 
