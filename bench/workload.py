@@ -9,7 +9,8 @@ from typing import Any
 
 import psycopg
 
-from runs.workflows.base import Context, Done, Go, Outcome, Report, State, step
+from runs.workflows.base import Context, Done, Go, Outcome, Report, State
+from runs.workflows.registry import step
 
 TEXT = "word " * 205
 """1 KiB of update."""

@@ -31,18 +31,19 @@ from hitl.undoing import NotYours
 from runs import queued, rights, scopes
 from runs.agents.approval import RulesRefused
 from runs.asking_again import CannotAskAgain
-from runs.coders import CannotRun, NoCoder
 from runs.definitions import TemplateInvalid, TemplateNotFound, TemplateNotNamed
 from runs.engine.begin import NothingKept
 from runs.explaining import CallInvalid, ToolNotFound
 from runs.forks import ForkForbidden, ImportStands, NothingToFork, ReasonMissing, ReviewStands
 from runs.keyed import KeyTaken
+from runs.readiness import CannotRun
 from runs.repositories import RepositoryInvalid, RepositoryNotFound
 from runs.services import InputInvalid, OrdersStopped, PauseClosed
 from runs.states import RunEnded
 from runs.steps.sources import BadSource
 from runs.taking_back import TooLate
 from runs.threads import NothingToResume, ThreadBusy
+from runs.workflows.registry import NotReady
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ STATUS: dict[type[Exception], int] = {
     RepositoryInvalid: 422,
     OrdersStopped: 409,
     CannotRun: 422,
-    NoCoder: 422,
+    NotReady: 422,
     rights.Forbidden: 403,
     scopes.ScopeMissing: 403,
     scopes.AskCannotAnswer: 403,

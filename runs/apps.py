@@ -21,7 +21,10 @@ class RunsConfig(AppConfig):
 
     def ready(self) -> None:
         private.tighten(getattr(settings, "WAYSTATION_PRIVATE", ()), umask=getattr(settings, "WAYSTATION_UMASK", 0))
+        from runs import shipped  # here: models are not there before
+
         timing.go_by(clock.now)
+        shipped.register()
         model.configure(
             model.Server(
                 default=settings.WAYSTATION_MODEL,

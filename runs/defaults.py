@@ -18,6 +18,11 @@ WAYSTATION_GIT_AUTHOR = env.text("WAYSTATION_GIT_AUTHOR", "Waystation <waystatio
 WAYSTATION_CLONE_SECONDS = env.number("WAYSTATION_CLONE_SECONDS", 300, low=1)
 WAYSTATION_CLONE_BYTES = int(env.number("WAYSTATION_CLONE_BYTES", 1_000_000_000, low=1))
 WAYSTATION_COMMAND_SECONDS = env.number("WAYSTATION_COMMAND_SECONDS", 900, low=1)
+WAYSTATION_WORKFLOWS = env.items(
+    "WAYSTATION_WORKFLOWS",
+    "runs.workflows.tidy_templates,runs.workflows.booking_templates,runs.agents.chat,runs.workflows.coding_templates",
+)
+"""Modules that register step functions, and may bring templates along (`runs.shipped`); those that we ship where it is not set."""
 WAYSTATION_CODER = env.text("WAYSTATION_CODER")
 """The command line agent that writes code: `claude-code`, `codex`, `gemini-cli`, or a JSON file. See docs/coding-agents.md."""
 WAYSTATION_COMMANDS = env.items("WAYSTATION_COMMANDS")

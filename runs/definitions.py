@@ -11,16 +11,14 @@ from django.db import IntegrityError, transaction
 
 from checkpoints import codec, redaction
 from checkpoints.people import NAME, User
-from runs import agents as agents  # registers the agent step
-from runs import coders, keyed, policies
-from runs import workflows as workflows  # registers the step functions
+from runs import keyed, policies
 from runs.frequency import Frequency, needs_checkpoints
 from runs.models import Definition, StepTemplate, Template
-from runs.steps import graphs as graphs  # registers "langgraph"
-from runs.workflows import coding, extras, schemas, spelling
-from runs.workflows.base import ConfigInvalid, UnknownStep, asks_by_itself, check_config, find
+from runs.workflows import extras, registry, schemas, spelling
+from runs.workflows.base import ConfigInvalid
 from runs.workflows.fingerprint import fingerprint
 from runs.workflows.flow import SUB_STEPS
+from runs.workflows.registry import NotReady, UnknownStep, asks_by_itself, check_config, find
 from runs.workflows.sequence import Choice, FrozenStep
 
 MAX_STEPS = 50
@@ -35,6 +33,11 @@ STEP_KEYS = frozenset({
     *policies.SCHEMA["properties"],
 })  # fmt: skip
 """All that a step of a template may say. A key that is misspelt would be a rule that nobody keeps."""
+
+
+def setting(name: str) -> Any:
+    """What operators settled, for what steps say of themselves (`runs.workflows.registry.ServerSide`)."""
+    return getattr(settings, name)
 
 
 class TemplateInvalid(Exception):
@@ -82,8 +85,8 @@ def edit_template(slug: str, *, by: AbstractBaseUser | None = None, after: int |
     values = {**kept, **fields}
     _check_texts(slug, fields)
     frozen_steps = freeze_steps(values.get("steps", []))
-    if last is None and "reducers" not in fields and coders.writes_code(frozen_steps):
-        values["reducers"] = dict(coding.REDUCERS)  # else what each agent used would take the place of what the one before did
+    if last is None and "reducers" not in fields:
+        values["reducers"] = registry.reducers_of(frozen_steps) or values.get("reducers", {})
     _check_people(values["steps"], "steps")
     _check_schema(values.get("input_schema", {}))
     _check_reducers(values.get("reducers", {}))
@@ -129,7 +132,7 @@ def edit_step_template(
         raise TemplateInvalid({"function": [str(error)]}) from error
     try:
         check_config(function, values["config"])
-        coders.check_programs(function, values["config"])
+        registry.traits_of(function).server.check(values["config"], setting)
     except ConfigInvalid as error:
         raise TemplateInvalid({f"config.{place}" if place else "config": texts for place, texts in error.errors.items()}) from error
     if sub_steps:
@@ -189,7 +192,7 @@ def of_today(digest: str, slug: str) -> Definition | None:
     try:
         template = current(slug)
         return freeze(template) if codec.digest(codec.encode(frozen(template))) == digest else None
-    except (TemplateNotFound, TemplateInvalid, coders.NoCoder):
+    except (TemplateNotFound, TemplateInvalid, NotReady):
         return None
 
 
@@ -209,9 +212,9 @@ def below(above: Definition, digest: str) -> Definition | None:
 
 
 def freeze(template: Template) -> Definition:
-    """The template with its current step templates, under the digest of that content. Call inside a transaction. Raises coders.NoCoder."""
+    """The template with its current step templates, under the digest of that content. Call inside a transaction. Raises NotReady."""
     content = frozen(template)
-    coders.require(content["steps"])
+    registry.require(content["steps"], setting)
     digest = codec.digest(codec.encode(content))
     definition, _ = Definition.objects.get_or_create(
         digest=digest, defaults={"template_slug": template.slug, "template_version": template.version, "content": content}
@@ -260,7 +263,7 @@ def _freeze_step(step: Mapping[str, Any], position: int, *, taken: set[str], ins
         "step_template_version": kind.version,
         "function": kind.function,
         "fingerprint": fingerprint_of(kind.function),
-        "config": coders.completed(kind.function, kind.config),
+        "config": registry.traits_of(kind.function).server.completed(kind.config, setting),
         "pause_after": pause_after,
         "pause_phase": str(step.get("pause_phase") or "")[:64],
         "revise_to": str(step.get("revise_to") or name),

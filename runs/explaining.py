@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runs import agents as agents  # registers the tools
 from runs import definitions
 from runs.agents import approval, tools
 from runs.agents.approval import Rule, Verdict

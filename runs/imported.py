@@ -11,7 +11,7 @@ from typing import Any
 
 from checkpoints.models import Checkpoint
 from checkpoints.portable import IMPORTED
-from runs.workflows.base import asks_by_itself
+from runs.workflows.registry import asks_by_itself
 from runs.workflows.sequence import FrozenStep
 
 ANSWERS = (

@@ -11,7 +11,6 @@ from typing import Any
 from django.db.models import Count, FilteredRelation, Q, QuerySet
 
 from checkpoints import codec, ids
-from runs import workflows as workflows  # registers the step functions
 from runs.models import Definition, Pause, Run
 from runs.states import LIVE, PENDING, PauseStatus
 from runs.workflows.compatibility import BAD as BAD

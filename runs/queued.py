@@ -20,9 +20,9 @@ from checkpoints.people import User
 from checkpoints.rounds import Row
 from checkpoints.sealing import KeyMissing
 from runs import definitions, keyed, rights, threads
-from runs.coders import CannotRun
 from runs.engine.facts import line
 from runs.models import QueuedTurn, Run
+from runs.readiness import CannotRun
 from runs.services import InputInvalid
 from runs.threads import NothingToResume, ThreadBusy, Turn
 

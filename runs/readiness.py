@@ -16,21 +16,25 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
 from django.db import models
 
-from runs import coders, credentials, definitions
+from runs import credentials, definitions
 from runs.agents import tools
 from runs.agents.config import ASK_HUMAN
 from runs.agents.model import ADDRESSES, Endpoint
-from runs.coders import CannotRun, NoCoder
 from runs.models import StepTemplate, Template
-from runs.steps import graphs
 from runs.workflows import extras
-from runs.workflows.base import UnknownStep, find
-from runs.workflows.executors import AGENT
+from runs.workflows.registry import Lack, NotReady, UnknownStep, find, traits_of
 
 DEEP = 20
 """Sub-steps inside sub-steps that are looked at; WAYSTATION_GATHER_DEPTH is less."""
-Lack = tuple[str, str]
-"""A stable code, and what is missing in words."""
+
+
+class CannotRun(Exception):
+    """Work by a template could only fail on this server, so nothing was begun. `code` is stable, `lacks` says what is missing."""
+
+    def __init__(self, code: str, slug: str, lacks: str) -> None:
+        super().__init__(f"The template {slug} cannot run on this server, so nothing was begun. {lacks}")
+        self.code = code
+        self.lacks = lacks
 
 
 def lacking(templates: Iterable[Template], *, by: AbstractBaseUser) -> dict[str, CannotRun]:
@@ -91,21 +95,21 @@ class Server:
                 yield from self._of_steps(kind.sub_steps, deep - 1)
 
     def _of_kind(self, kind: StepTemplate) -> Iterator[Lack]:
-        config = coders.completed(kind.function, kind.config)
-        about = {"function": kind.function, "config": config}
+        traits = traits_of(kind.function)
+        config = traits.server.completed(kind.config, definitions.setting)
         try:
             find(kind.function)
-            coders.require([about])
+            traits.server.require(config, definitions.setting)
         except UnknownStep as error:
             yield "step_unknown", str(error)
-        except NoCoder as error:
+        except NotReady as error:
             yield error.code, str(error)
-        if kind.function == graphs.NAME:
-            yield from (("graph_unavailable", text) for texts in graphs.faults(config).values() for text in texts)
-        elif kind.function in {AGENT, "command"} | coders.CODING:
+        yield from traits.server.lacks(config, definitions.setting)
+        if traits.uses_models:
             default = settings.WAYSTATION_MODEL
+            about = {"function": kind.function, "config": config}
             yield from (("not_installed", words) for words in extras.warnings_of([about], default=default.model))
-            yield from self._of_keys(list(_within(config)) or ([default] if kind.function == AGENT else []), config)
+            yield from self._of_keys(list(_within(config)) or ([default] if traits.asks_servers_model else []), config)
             yield from (("unknown_tool", str(error)) for error in _unknown_tools(config))
 
     def _of_keys(self, asked: Iterable[Endpoint], config: Mapping[str, Any]) -> Iterator[Lack]:

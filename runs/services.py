@@ -17,7 +17,7 @@ from checkpoints import clock, codec, live, log, redaction, reducers, store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.people import User
 from checkpoints.store import Entry
-from runs import coders, definitions, files, forks, imported, keyed, readiness, repositories, rights, urgency
+from runs import definitions, files, forks, imported, keyed, readiness, repositories, rights, urgency
 from runs.engine import approvals, code_changes, commit, damage, ending
 from runs.engine.begin import Start, again, ask_again, begin
 from runs.engine.facts import created, line, unkept
@@ -27,7 +27,7 @@ from runs.models import Definition, Pause, Repository, Run, Template, WorkOrder
 from runs.states import FAILED, PAUSED, PENDING, RETRIED, RUNNING, FailureCode, Lifecycle, PauseStatus, RunEnded
 from runs.tasks import next_turn_on_commit, nudge_on_commit
 from runs.urgency import Urgency
-from runs.workflows import attached, calls, schemas, sequence
+from runs.workflows import attached, calls, registry, schemas, sequence
 from runs.workflows.base import Delivery
 
 FIRST_STATE = imported.NOTHING_ANSWERED
@@ -78,7 +78,7 @@ def submit(
         again_of: the earlier order that this one asks for again (`asking_again`).
 
     Raises:
-        definitions.TemplateNotFound, InputInvalid, sources.BadSource, OrdersStopped, coders.CannotRun: nothing was made; the message
+        definitions.TemplateNotFound, InputInvalid, sources.BadSource, OrdersStopped, readiness.CannotRun: nothing was made; the message
             says what to change.
         rights.NotPermitted: the template or the repository is not for this person, or the work could not be delivered for them.
     """
@@ -161,7 +161,7 @@ def _create(
     rights.check_order(template.slug, by, repository=repository)
     definition = definitions.freeze(template)
     _check_delivery(definition, source, repository, input, by)
-    if coders.writes_code(definition.steps) and not request.strip():
+    if registry.need_request(definition.steps) and not request.strip():
         raise InputInvalid({"request": ["Say in words what is to be changed: an agent is told just that."]})
     about = source.rstrip("/").rsplit("/", 1)[-1] or next((file["name"] for file in brought.values()), "")
     title = title or ": ".join(filter(None, [template.title, about]))[:200]

@@ -10,7 +10,8 @@ import pytest
 from checkpoints import store
 from runs import definitions
 from runs.models import WorkOrder
-from runs.workflows.base import Context, Outcome, State, step
+from runs.workflows.base import Context, Outcome, State
+from runs.workflows.registry import step
 from tests.conftest import fresh
 
 Function = Callable[[State, Context], Any]

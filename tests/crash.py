@@ -34,7 +34,8 @@ from runs.engine.advance import advance
 from runs.forks import NothingToFork
 from runs.models import Pause, Run, WorkOrder
 from runs.states import ENDED, FAILED, PAUSED, PENDING, RUNNING, RunEnded
-from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed
+from runs.workflows.registry import step
 
 LONG_AGO = dt.timedelta(hours=1)
 LOST = "was lost; another one takes over."

@@ -6,7 +6,8 @@ import os
 import time
 from pathlib import Path
 
-from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State, step
+from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State
+from runs.workflows.registry import step
 
 LEDGER = "TEST_LEDGER"
 TICKS = 50

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runs import definitions
-from runs.workflows import base
-from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows import registry
+from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed
+from runs.workflows.registry import step
 
 if TYPE_CHECKING:
     import pytest
@@ -73,9 +74,9 @@ def deploy(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """New code: `test.<name>` is another function, or none."""
     for name, function in changes.items():
         if function is None:
-            monkeypatch.delitem(base._STEPS, f"test.{name}")
+            monkeypatch.delitem(registry._STEPS, f"test.{name}")
         else:
-            monkeypatch.setitem(base._STEPS, f"test.{name}", function)
+            monkeypatch.setitem(registry._STEPS, f"test.{name}", function)
 
 
 def forget() -> None:

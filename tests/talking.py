@@ -17,7 +17,8 @@ from runs import threads as turns
 from runs.engine.advance import advance
 from runs.models import Run
 from runs.threads import Turn
-from runs.workflows.base import Ask, Context, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.base import Ask, Context, Go, Outcome, Report, State, StepFailed
+from runs.workflows.registry import step
 
 RAN: list[str] = []
 FAIL: set[str] = set()

@@ -9,7 +9,8 @@ from typing import Any
 
 from bench.chaos import EFFECTS, ONCE, sabotage
 from runs import definitions
-from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State, step
+from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State
+from runs.workflows.registry import step
 
 TEMPLATE, TIMED = "chaos", "chaos-timed"
 """The same steps; the questions of TIMED expire."""

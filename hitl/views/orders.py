@@ -25,9 +25,9 @@ from hitl.views import artifacts, family, typed
 from hitl.views.common import person
 from runs import asking_again, phases, readiness, rights
 from runs import services as runs
-from runs.coders import CannotRun
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.models import Repository, Template, WorkOrder
+from runs.readiness import CannotRun
 from runs.rights import NotPermitted
 from runs.services import InputInvalid, OrdersStopped
 from runs.states import RunEnded

@@ -30,10 +30,10 @@ from hitl.views import artifacts, chat, family, second_look
 from hitl.views.common import home_of, person, place_of
 from runs import queued, rights, waits
 from runs import threads as turns
-from runs.coders import CannotRun
 from runs.definitions import TemplateNotFound
 from runs.forks import ImportStands, ReviewStands
 from runs.models import Pause, Run, Template
+from runs.readiness import CannotRun
 from runs.services import InputInvalid, PauseClosed
 from runs.states import COMPLETED, LIVE, Lifecycle, RunEnded
 from runs.threads import NothingToResume, ThreadBusy, Turn

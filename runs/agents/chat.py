@@ -19,18 +19,28 @@ CONFIG: dict[str, Any] = {
     "limits": {"tokens": 200_000, "tool_calls": 60, "seconds": 900},
 }
 RETRY: dict[str, Any] = {"attempts": 6, "base": 2, "cap": 60, "errors": list(WORTH_RETRYING)}
-TEMPLATE: dict[str, Any] = {
-    "title": "Chat with an agent",
-    "description": "An agent with tools, which asks before it reaches outside. Its model is the server's (WAYSTATION_MODEL); "
-    "where there is none, a scripted one that works offline and says so.",
-    "steps": [
-        {"step_type": "agent", "name": "agent", "step_template_slug": "chat-agent", "queue": "agents", "max_loops": 1_000, "retry": RETRY}
-    ],
-    "input_schema": {
-        "type": "object",
-        "properties": {"input": {"type": "string", "title": "Message", "minLength": 1, "maxLength": 100_000}},
-        "required": ["input"],
-    },
-    "needs_repository": False,
-    "reducers": {"messages": "upsert_by_id"},
+STEP_TEMPLATES: dict[str, dict[str, Any]] = {"chat-agent": {"title": "Agent", "function": "agent", "config": CONFIG}}
+TEMPLATES: dict[str, dict[str, Any]] = {
+    "chat-agent": {
+        "title": "Chat with an agent",
+        "description": "An agent with tools, which asks before it reaches outside. Its model is the server's (WAYSTATION_MODEL); "
+        "where there is none, a scripted one that works offline and says so.",
+        "steps": [
+            {
+                "step_type": "agent",
+                "name": "agent",
+                "step_template_slug": "chat-agent",
+                "queue": "agents",
+                "max_loops": 1_000,
+                "retry": RETRY,
+            }
+        ],
+        "input_schema": {
+            "type": "object",
+            "properties": {"input": {"type": "string", "title": "Message", "minLength": 1, "maxLength": 100_000}},
+            "required": ["input"],
+        },
+        "needs_repository": False,
+        "reducers": {"messages": "upsert_by_id"},
+    }
 }

@@ -7,8 +7,9 @@ from typing import Any
 
 from runs.agents import config, memory, model, templating
 from runs.agents.loop import Loop
-from runs.workflows.base import ConfigInvalid, Context, Outcome, State, StepFailed, step
+from runs.workflows.base import ConfigInvalid, Context, Outcome, State, StepFailed
 from runs.workflows.prompts import with_feedback
+from runs.workflows.registry import step
 
 
 def check(given: Mapping[str, Any]) -> None:
@@ -17,7 +18,7 @@ def check(given: Mapping[str, Any]) -> None:
     model.check_address(given.get("base_url", ""))
 
 
-@step("agent", check=check, asks=True)
+@step("agent", check=check, asks=True, uses_models=True, asks_servers_model=True)
 def agent(state: State, context: Context) -> Outcome:
     """One loop. It goes to itself until the model has answered; then `state["output"]` holds the answer.
 

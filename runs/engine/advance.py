@@ -12,17 +12,15 @@ from typing import Any
 
 from checkpoints import codec, reducers, store, trouble
 from checkpoints.prepared import Prepared
-from runs import agents as agents  # registers the agent step
-from runs import workflows as workflows  # registers the step functions
 from runs.engine import approvals, budget, children, code_changes, context, interruptions, lease, questions, record, timed
 from runs.engine.context import Held
 from runs.engine.ending import Wake
 from runs.engine.stopping import stopping
 from runs.models import Run
 from runs.states import PENDING, LeaseLost
-from runs.steps import graphs as graphs  # registers "langgraph"
 from runs.workflows import owned, schemas, sequence
-from runs.workflows.base import Ask, Done, Gather, Go, Outcome, StepFailed, Stopped, find
+from runs.workflows.base import Ask, Done, Gather, Go, Outcome, StepFailed, Stopped
+from runs.workflows.registry import find
 from runs.workflows.review import is_reviewed
 from runs.workflows.sequence import FrozenStep
 

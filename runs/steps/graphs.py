@@ -26,9 +26,10 @@ from django.conf import settings
 
 from checkpoints import codec, redaction
 from runs.workflows import graph_questions
-from runs.workflows.base import ConfigInvalid, Context, Go, Outcome, State, StepFailed, step
+from runs.workflows.base import ConfigInvalid, Context, Go, Outcome, State, StepFailed
 from runs.workflows.graph_questions import REPLY, Raised
 from runs.workflows.owned import GRAPH_RUNS
+from runs.workflows.registry import Config, Lack, ServerSide, Setting, step
 from runs.workflows.schemas import SchemaRefused
 from runs.workflows.sequence import REVISE
 
@@ -99,10 +100,17 @@ def _names(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) and one and one not in {GRAPH_RUNS, REPLY} for one in value)
 
 
+class Graphs(ServerSide):
+    """Whether this server has the graph that a step names."""
+
+    def lacks(self, config: Config, setting: Setting) -> Iterator[Lack]:
+        yield from (("graph_unavailable", text) for texts in faults(config).values() for text in texts)
+
+
 # -- the step ------------------------------------------------------------------------------------------------------------------------
 
 
-@step(NAME, check=check, asks=True)
+@step(NAME, check=check, asks=True, server=Graphs())
 def run_graph(state: State, context: Context) -> Outcome:
     """Run a graph until it ends or asks.
 

@@ -475,10 +475,6 @@ class Context:
 
 Step = Callable[[State, Context], Outcome]
 
-_STEPS: dict[str, Step] = {}
-_CHECKS: dict[str, Callable[[Mapping[str, Any]], None]] = {}
-_ASKING: set[str] = set()
-
 
 class ConfigInvalid(Exception):
     """A step template's configuration cannot be used. `errors` maps each place in it to sentences."""
@@ -488,46 +484,3 @@ class ConfigInvalid(Exception):
     def __init__(self, errors: Mapping[str, list[str]]) -> None:
         super().__init__(" ".join(f"{place}: {text}" for place, texts in errors.items() for text in texts))
         self.errors = dict(errors)
-
-
-class UnknownStep(Exception):
-    """A template names a step function that this code does not have."""
-
-
-def step(name: str, *, check: Callable[[Mapping[str, Any]], None] | None = None, asks: bool = False) -> Callable[[Step], Step]:
-    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`.
-
-    `check` looks at a step template's configuration when it is saved, and raises ConfigInvalid. `asks` says that the function may give an
-    Ask although its template does not pause after it: no run goes on from imported work behind such a step.
-    """
-
-    def register(function: Step) -> Step:
-        if check is not None:
-            _CHECKS[name] = check
-        if _STEPS.setdefault(name, function) is not function:
-            raise ValueError(f"two step functions are called {name!r}")
-        if asks:
-            _ASKING.add(name)
-        if check is not None:
-            _CHECKS[name] = check
-        return function
-
-    return register
-
-
-def asks_by_itself(name: str) -> bool:
-    """Whether the step function of that name may ask somebody, whatever its template says. One that is not known here may."""
-    return name in _ASKING or name not in _STEPS
-
-
-def find(name: str) -> Step:
-    """The step function of that name; raises UnknownStep."""
-    if name not in _STEPS:
-        raise UnknownStep(f"there is no step function {name!r}; known are {', '.join(sorted(_STEPS))}")
-    return _STEPS[name]
-
-
-def check_config(name: str, config: Mapping[str, Any]) -> None:
-    """Raise ConfigInvalid where that step function could not use this configuration."""
-    if name in _CHECKS:
-        _CHECKS[name](config)

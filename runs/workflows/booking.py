@@ -16,7 +16,7 @@ from runs.workflows import booking_ledger as ledger
 from runs.workflows import booking_remote as remote
 from runs.workflows import letters, timing
 from runs.workflows.attached import KEY, bytes_of, schema_of
-from runs.workflows.base import Ask, Context, Done, Go, Outcome, State, StepFailed, step
+from runs.workflows.base import Ask, Context, Done, Go, Outcome, State, StepFailed
 from runs.workflows.booking_books import LEDGER, Books, folder_of, read_books
 from runs.workflows.booking_case import Case, Policy, doubts
 from runs.workflows.booking_entries import Batch, Heading, entries, invoice_key, nets_of, vat_of
@@ -50,6 +50,7 @@ from runs.workflows.invoice_model import NotAnInvoice, dump
 from runs.workflows.invoice_reading import InvoiceUnreadable
 from runs.workflows.invoice_rules import check
 from runs.workflows.outside import ADDRESS, is_address
+from runs.workflows.registry import step
 from runs.workflows.text import count
 
 INPUT_SCHEMA: dict[str, Any] = {

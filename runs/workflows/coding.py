@@ -6,17 +6,19 @@ nothing: what the agent changed all the same is put back. What an agent says is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypedDict
 
 from runs.workflows import command_config, executors, tree
-from runs.workflows.base import Child, Commit, Context, Gather, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.base import Child, Commit, Context, Gather, Go, Outcome, Report, State, Step, StepFailed
+from runs.workflows.coding_agent import READING, WRITING, CodingAgent
 from runs.workflows.coding_prompts import EXECUTE, MERGE, PLAN, REVIEW
 from runs.workflows.command import Ran
 from runs.workflows.deliver import effects, material
 from runs.workflows.executors import Job, Worked
+from runs.workflows.registry import step
 from runs.workflows.text import code, count, last_lines, quoted, showable
 
 INPUT_SCHEMA: dict[str, Any] = {
@@ -84,7 +86,13 @@ def _checked(function: str) -> Any:
     return check
 
 
-@step("coding.plan", check=_checked("coding.plan"))
+def _coding(name: str, agent: CodingAgent) -> Callable[[Step], Step]:
+    """Register a step whose work an agent does, from the order's request."""
+    name = f"coding.{name}"
+    return step(name, check=_checked(name), needs_request=True, uses_models=True, reducers=REDUCERS, server=agent)
+
+
+@_coding("plan", CodingAgent(READING))
 def plan(state: State, context: Context) -> Outcome:
     """One agent plans."""
     _need_words(context)
@@ -95,7 +103,7 @@ def plan(state: State, context: Context) -> Outcome:
     return _planned(context, worked.ran, update=worked.update, commit=context.workspace.snapshot())
 
 
-@step("coding.plan_together", check=_checked("coding.plan_together"))
+@_coding("plan_together", CodingAgent(READING, merges=True))
 def plan_together(state: State, context: Context) -> Outcome:
     """The sub-steps plan at the same time, each in a child run; then their plans are merged (S4-5).
 
@@ -144,7 +152,7 @@ def _need_words(context: Context) -> None:
         raise StepFailed("The order does not say what is to be changed. Order it again with a request in words.", code="nothing_asked")
 
 
-@step("coding.execute", check=_checked("coding.execute"))
+@_coding("execute", CodingAgent(WRITING))
 def execute(state: State, context: Context) -> Outcome:
     """The agent makes the change that was planned, or corrects the one it made (S4-3)."""
     _need_words(context)
@@ -187,7 +195,7 @@ def _executed(changes: tree.Changes, answer: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-@step("coding.review", check=_checked("coding.review"))
+@_coding("review", CodingAgent(READING))
 def review(state: State, context: Context) -> Outcome:
     """Run the repository's check, and let an agent look at the patch. What does not hold is a finding for the reviewer, not an error."""
     workspace = context.workspace

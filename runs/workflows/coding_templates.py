@@ -8,26 +8,24 @@ from runs.workflows import coding, deliver
 
 LOOPS = 500
 """Of one step in one run, all rounds together: an agent of ours has limits of its own per round."""
-STEP_TEMPLATES = {
-    "simple-planning": ("Planning", "coding.plan"),
-    "planner-design": ("Plan the design", "coding.plan"),
-    "planner-risks": ("Plan against the risks", "coding.plan"),
-    "multi-agent-planning": ("Planning", "coding.plan_together"),
-    "standard-planning": ("Planning", "coding.plan"),
-    "simple-execute": ("Execute", "coding.execute"),
-    "standard-execute": ("Execute", "coding.execute"),
-    "standard-review": ("Review", "coding.review"),
+SUB_STEPS: list[dict[str, Any]] = [
+    {"step_type": "planning", "name": "design", "step_template_slug": "planner-design", "queue": "agents", "max_loops": LOOPS},
+    {"step_type": "planning", "name": "risks", "step_template_slug": "planner-risks", "queue": "agents", "max_loops": LOOPS},
+]
+DESIGN = "The design: the smallest change that does it well, and where it belongs in what there is."
+RISKS = "What could break, for whom, and how each of that is tested before it does."
+STEP_TEMPLATES: dict[str, dict[str, Any]] = {
+    "simple-planning": {"title": "Planning", "function": "coding.plan"},
+    "planner-design": {"title": "Plan the design", "function": "coding.plan", "config": {"focus": DESIGN}},
+    "planner-risks": {"title": "Plan against the risks", "function": "coding.plan", "config": {"focus": RISKS}},
+    "multi-agent-planning": {"title": "Planning", "function": "coding.plan_together", "sub_steps": SUB_STEPS},
+    "standard-planning": {"title": "Planning", "function": "coding.plan"},
+    "simple-execute": {"title": "Execute", "function": "coding.execute"},
+    "standard-execute": {"title": "Execute", "function": "coding.execute"},
+    "standard-review": {"title": "Review", "function": "coding.review"},
+    "deliver": {"title": "Deliver", "function": "deliver"},
 }
-CONFIGS: dict[str, dict[str, Any]] = {
-    "planner-design": {"focus": "The design: the smallest change that does it well, and where it belongs in what there is."},
-    "planner-risks": {"focus": "What could break, for whom, and how each of that is tested before it does."},
-}
-SUB_STEPS: dict[str, list[dict[str, Any]]] = {
-    "multi-agent-planning": [
-        {"step_type": "planning", "name": "design", "step_template_slug": "planner-design", "queue": "agents", "max_loops": LOOPS},
-        {"step_type": "planning", "name": "risks", "step_template_slug": "planner-risks", "queue": "agents", "max_loops": LOOPS},
-    ],
-}
+"""Their configurations are those of the first version; the next ones are the operators' own."""
 PAUSING: list[dict[str, Any]] = [
     {
         "step_type": "planning",

@@ -12,9 +12,11 @@ from pathlib import PurePath
 from typing import Any
 
 from runs.workflows import deliver, prompts, tree
-from runs.workflows.base import Context, Go, Outcome, Report, State, StepFailed, Stopped, step
+from runs.workflows.base import Context, Go, Outcome, Report, State, StepFailed, Stopped
 from runs.workflows.cli_output import Call, Piece, Reader
+from runs.workflows.coding_agent import AllowedPrograms
 from runs.workflows.command_config import DEFAULT_PROMPT, PLACEHOLDER, check, rules_of
+from runs.workflows.registry import step
 from runs.workflows.text import showable
 
 MAX_OUTPUT = 50_000_000
@@ -45,7 +47,7 @@ class Ran:
         return {**({"Tokens": f"{tokens:,}"} if tokens else {}), **({"Cost": f"${cost:.4f}"} if cost else {})}
 
 
-@step("command", check=check)
+@step("command", check=check, uses_models=True, server=AllowedPrograms())
 def command(state: State, context: Context) -> Outcome:
     """Run the configured agent, keep what it answers, and commit what it changed.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from runs.workflows.base import UnknownStep, find
 from runs.workflows.fingerprint import fingerprint
+from runs.workflows.registry import UnknownStep, find
 from runs.workflows.sequence import FrozenStep
 
 Verdict = Literal["missing", "changed", "unknown", "compatible"]

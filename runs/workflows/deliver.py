@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from runs.workflows.base import Code, Context, Delivery, Done, Outcome, Proposal, State, StepFailed, effect, step
+from runs.workflows.base import Code, Context, Delivery, Done, Outcome, Proposal, State, StepFailed, effect
+from runs.workflows.registry import step
 
 RETRY = {"attempts": 6, "base": 5, "cap": 600, "errors": ["forge_away", "forge_limit"]}
 """For steps that push and open pull requests: what is away for a while costs nobody a click."""

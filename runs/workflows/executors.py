@@ -6,17 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runs.workflows import base, prompts
+from runs.workflows import prompts, registry
 from runs.workflows.base import ConfigInvalid, Context, Go, Outcome, State, StepFailed
+from runs.workflows.coding_agent import AGENT, COMMAND, NO_CODER, NO_CODER_CODE
 from runs.workflows.command import Ran, run_agent, secrets_of
 
-AGENT, COMMAND = "agent", "command"
 OWN = frozenset({"executor", "prompt", "focus", "merge"})
 """Of a coding step's configuration: what is not its executor's."""
-NO_CODER = (
-    "Nothing here can write code yet. Set WAYSTATION_CODER to a command line agent, or WAYSTATION_MODEL (with WAYSTATION_MODEL_URL for an "
-    "endpoint of your own) to a language model; docs/coding-agents.md says how."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +44,7 @@ def check(config: Mapping[str, Any]) -> None:
         raise ConfigInvalid({"executor": [f"{AGENT!r} or {COMMAND!r}; left out, it is what the server's settings say."]})
     rest = {key: value for key, value in config.items() if key not in OWN}
     if rest or "executor" in config:
-        base.check_config(str(name), rest)
+        registry.check_config(str(name), rest)
 
 
 def work(state: State, context: Context, job: Job) -> Worked | Outcome:
@@ -59,7 +55,7 @@ def work(state: State, context: Context, job: Job) -> Worked | Outcome:
             return _command(context, job, prompt)
         case "agent":
             return _agent(state, context, job, prompt)
-    raise StepFailed(NO_CODER, code="no_coder")
+    raise StepFailed(NO_CODER, code=NO_CODER_CODE)
 
 
 def secrets(context: Context) -> list[str]:
@@ -79,7 +75,7 @@ def _agent(state: State, context: Context, job: Job, prompt: str) -> Worked | Ou
     """One loop of an agent. Its tools say what it may do, so it changes nothing where it is given none that change."""
     theirs = {key: value for key, value in context.config.items() if key not in OWN}
     # the agent fills in places of its prompt, and what looks like one in the words of others is none
-    outcome = base.find(AGENT)(state, replace(context, config={**theirs, "prompt": prompt.replace("{{", "{ {")}))
+    outcome = registry.find(AGENT)(state, replace(context, config={**theirs, "prompt": prompt.replace("{{", "{ {")}))
     if not isinstance(outcome, Go) or outcome.to is not None:
         return outcome
     if outcome.commit is None:  # nothing was done in the workspace, which another worker may have been at since

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from runs.workflows.base import StepFailed
+from runs.workflows.registry import traits_of
 
 AGENTS, FORGES = "requirements-agents.txt", "requirements-forges.txt"
 NEEDED = {
@@ -49,7 +50,7 @@ def warnings_of(steps: Sequence[Mapping[str, Any]], *, default: str) -> list[str
 
 def _models(step: Mapping[str, Any]) -> Iterator[str]:
     yield from _within(step.get("config", {}))
-    if step.get("function") == "agent" and "model" not in step.get("config", {}):
+    if traits_of(step.get("function", "")).asks_servers_model and "model" not in step.get("config", {}):
         yield ""
     for inner in step.get("sub_steps", []):
         yield from _models(inner)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runs.workflows.base import Child, Context, FailurePolicy, Gather, Outcome, State, StepFailed, step
+from runs.workflows.base import Child, Context, FailurePolicy, Gather, Outcome, State, StepFailed
+from runs.workflows.registry import step
 
 SUB_STEPS = "flow.sub_steps"
 

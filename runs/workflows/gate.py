@@ -7,7 +7,8 @@ from typing import Any
 
 from runs.workflows import calls as tools
 from runs.workflows import schemas
-from runs.workflows.base import Ask, Call, Context, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.base import Ask, Call, Context, Go, Outcome, Report, State, StepFailed
+from runs.workflows.registry import step
 from runs.workflows.sequence import APPROVE
 
 ANSWER = "answer"

@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Any, TypedDict, cast
 
 from runs.workflows import tidy_proof
-from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State, StepFailed
 from runs.workflows.deliver import effects, hand_over, material
 from runs.workflows.patches import cut_patch, read_numstat
+from runs.workflows.registry import step
 from runs.workflows.sequence import REVISE
 from runs.workflows.text import code, count, plain, quoted, showable
 from runs.workflows.tidy_plan import Baseline, Feedback, Plan, Rule, fixing, render

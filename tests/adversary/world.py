@@ -21,9 +21,10 @@ from hitl.outbound import links
 from hitl.outbound_models import Delivery
 from runs import definitions
 from runs.models import OWN_REDUCERS, Pause, QueuedTurn, Run, WorkOrder
-from runs.workflows.base import Ask, Context, Done, Go, Outcome, Outside, Report, State, StepFailed, step
+from runs.workflows.base import Ask, Context, Done, Go, Outcome, Outside, Report, State, StepFailed
 from runs.workflows.calls import Call, approved
 from runs.workflows.gate import ask_about_calls, wait_for_input
+from runs.workflows.registry import step
 
 TEAM, REVIEWERS = "platform", "reviewers"
 SUPPLIER, ACCOMPLICE = "billing@supplier.example", "accomplice@elsewhere.example"

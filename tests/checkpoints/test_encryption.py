@@ -25,7 +25,8 @@ from runs import definitions, env
 from runs import services as runs
 from runs.engine import context
 from runs.models import Pause, Run
-from runs.workflows.base import Context, Go, Outcome, Report, State, step
+from runs.workflows.base import Context, Go, Outcome, Report, State
+from runs.workflows.registry import step
 from tests import steps
 from tests.conftest import drive, fresh, pause_of, state_at_head
 from tests.sealing import NEW, OLD, dump, keys

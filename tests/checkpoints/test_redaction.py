@@ -21,7 +21,8 @@ from runs import definitions
 from runs.engine import entries
 from runs.models import Pause, WorkOrder
 from runs.threads import Turn, open_thread
-from runs.workflows.base import Context, Done, Go, Outcome, Report, State, step
+from runs.workflows.base import Context, Done, Go, Outcome, Report, State
+from runs.workflows.registry import step
 from tests.conftest import drive, log_lines, pause_of, state_at_head
 from tests.sealing import dump
 

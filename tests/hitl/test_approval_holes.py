@@ -17,9 +17,10 @@ from runs import threads as turns
 from runs.engine import approvals
 from runs.engine.advance import advance
 from runs.models import Pause, Run
-from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State, step
+from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State
 from runs.workflows.calls import Call, approved
 from runs.workflows.gate import ask_about_calls
+from runs.workflows.registry import step
 from tests.ruled import rest
 from tests.wholeness import broken
 

@@ -16,7 +16,8 @@ from runs import threads as turns
 from runs.models import QueuedTurn, Run
 from runs.services import InputInvalid
 from runs.threads import Turn
-from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State, step
+from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State
+from runs.workflows.registry import step
 from tests.databases import file_database as file_database
 from tests.hitl.test_pages import ATTACKS, dangerous, text
 from tests.talking import drive, state_of

@@ -8,9 +8,9 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from runs import coders, definitions
+from runs import definitions
 from runs.models import Template, WorkOrder
-from runs.workflows import coding
+from runs.workflows import coding, registry
 from tests.databases import rows
 from tests.programs import ana_api as ana_api
 from tests.programs import editor_api as editor_api
@@ -75,7 +75,7 @@ def test_steps_that_name_their_type_alone_are_the_usual_ones(editor_api):
     assert template.steps == THREE and template.reducers == coding.REDUCERS
     found = definitions.freeze_steps(template.steps)
     assert [step["step_template_slug"] for step in found] == ["standard-planning", "standard-execute", "standard-review"]
-    assert [step["name"] for step in found] == ["planning", "execute", "review"] and coders.writes_code(found)
+    assert [step["name"] for step in found] == ["planning", "execute", "review"] and registry.need_request(found)
     again = editor_api.put(f"{PRINTED}templates/workflows/short", put.json(), format="json")
     assert (again.status_code, again.json()["version"]) == (200, 1)
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from django.core.management import CommandError, call_command
 
-from runs import coders, definitions, readiness, services
+from runs import definitions, readiness, services
 from runs import threads as turns
 from runs.agents.model import Endpoint
 from runs.models import Credential, StepTemplate, Template, WorkOrder
@@ -64,7 +64,7 @@ def test_a_key_of_a_team_is_there_for_its_members_orders_alone(ana, zoe, team):
     template("keyed", {"model": "openai:a", "base_url": OURS, "credential": "shop-key"})
     Credential.objects.create(name="shop-key", value="x" * 20, team=team)
     assert [rows(user)["keyed"]["can_run"] for user in (ana, zoe)] == [True, False]
-    with pytest.raises(coders.CannotRun):
+    with pytest.raises(readiness.CannotRun):
         services.submit("keyed", by=ana)
     assert services.submit("keyed", by=ana, team=team).pk
 

@@ -21,7 +21,8 @@ from runs import definitions
 from runs.engine.advance import advance
 from runs.models import Pause
 from runs.phases import words
-from runs.workflows.base import Ask, Context, Go, Outcome, Report, State, step
+from runs.workflows.base import Ask, Context, Go, Outcome, Report, State
+from runs.workflows.registry import step
 from tests.anything import order_that as order_that
 from tests.conftest import drive, fresh, pause_of
 from tests.databases import file_database as file_database

@@ -18,8 +18,8 @@ from runs import services as runs
 from runs.engine import approvals
 from runs.engine.approvals import DecisionRecord
 from runs.models import Pause
-from runs.workflows import base
 from runs.workflows import invoice_samples as samples
+from runs.workflows import registry
 from runs.workflows.base import Context, Done, Go, Report, StepFailed
 from tests.booking import House
 from tests.conftest import drive, fresh, head_of, pause_of
@@ -54,8 +54,8 @@ def sending(make_order, monkeypatch):
         sent.append(state["letter"])
         return Done()
 
-    monkeypatch.setitem(base._STEPS, "test.plan", draft)
-    monkeypatch.setitem(base._STEPS, "test.finish", send)
+    monkeypatch.setitem(registry._STEPS, "test.plan", draft)
+    monkeypatch.setitem(registry._STEPS, "test.finish", send)
     planning = {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
     sending = {"step_type": "deliver", "step_template_slug": "test-finish"}
 
@@ -118,7 +118,7 @@ def test_a_step_that_its_condition_passes_over_needs_none(sending, monkeypatch):
         context.require_approval("planning")
         return Done()
 
-    monkeypatch.setitem(base._STEPS, "test.finish", checks)
+    monkeypatch.setitem(registry._STEPS, "test.finish", checks)
     assert outcome(make(skip_when={"type": "object"})) == ("completed", "")
 
 
@@ -126,7 +126,7 @@ def test_an_approval_survives_a_retry(sending, ben, monkeypatch):
     make, sent = sending
     order = make()
     tries = []
-    effect = base._STEPS["test.finish"]
+    effect = registry._STEPS["test.finish"]
 
     def fails_once(state, context):
         tries.append(context.approved("planning").action)
@@ -134,7 +134,7 @@ def test_an_approval_survives_a_retry(sending, ben, monkeypatch):
             raise ValueError("no post today")
         return effect(state, context)
 
-    monkeypatch.setitem(base._STEPS, "test.finish", fails_once)
+    monkeypatch.setitem(registry._STEPS, "test.finish", fails_once)
     approve(order, ben)
     runs.retry(order.pk, by=ben)
     assert (outcome(drive(order)), sent, tries) == (("completed", ""), ["Dear reader"], ["approve", "approve"])

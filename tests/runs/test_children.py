@@ -21,7 +21,8 @@ from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.models import Pause, Run, WorkOrder
 from runs.services import InputInvalid
-from runs.workflows.base import Child, Commit, Context, Gather, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.base import Child, Commit, Context, Gather, Go, Outcome, Report, State, StepFailed
+from runs.workflows.registry import step
 from tests import steps
 from tests.conftest import fresh, log_lines
 

@@ -14,11 +14,13 @@ from checkpoints import store
 from checkpoints.models import Checkpoint, Event
 from hitl import services
 from hitl.models import Via
-from runs import coders, definitions
+from runs import definitions
 from runs import services as runs
 from runs.agents.scripted import Wanted
 from runs.engine.advance import advance
 from runs.models import Artifact, Definition, WorkOrder
+from runs.workflows.coding_agent import READING, WRITING
+from runs.workflows.registry import NotReady
 from tests.conftest import fresh, head_of, pause_of
 from tests.databases import file_database as file_database
 from tests.runs.repositories import bare_copy, git, make_repository
@@ -171,7 +173,7 @@ def test_a_setting_that_is_no_agent_is_said_so(settings, tmp_path, templates):
         settings.WAYSTATION_CODER = str(tmp_path / f"coder{len(content)}.json")
         if content:
             Path(settings.WAYSTATION_CODER).write_text(content)
-        with pytest.raises(coders.NoCoder, match=words):
+        with pytest.raises(NotReady, match=words):
             definitions.freeze(definitions.current("quick-fix-workflow"))
 
 
@@ -249,7 +251,10 @@ def scripted(history, tools):
 def test_an_agent_of_ours_does_the_same_with_tools_that_stay_in_the_tree(make_order, repository, monkeypatch):
     """S4-71, S4-11: each loop is a checkpoint with its commit; who plans gets no tool that writes."""
     monkeypatch.setattr("runs.agents.scripted.answer", scripted)
-    for slug, function, can in (("simple-planning", "coding.plan", coders.READING), ("simple-execute", "coding.execute", coders.WRITING)):
+    for slug, function, can in (
+        ("simple-planning", "coding.plan", READING),
+        ("simple-execute", "coding.execute", WRITING),
+    ):
         definitions.edit_step_template(slug, title="Step", function=function, config={"executor": "agent", "model": "scripted", **can})
     order = work(make_order("quick-fix-workflow", title="Add", request="Greet {{state.x}}", repository_url=str(repository)))
     assert order.status == "completed", order.latest_run.error

@@ -22,7 +22,8 @@ from hitl import erasure, services
 from hitl.models import Via
 from runs import credentials, definitions
 from runs.models import Credential, Pause, Run
-from runs.workflows.base import Ask, Call, Context, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.base import Ask, Call, Context, Go, Outcome, Report, State, StepFailed
+from runs.workflows.registry import step
 from tests.conftest import drive, pause_of, state_at_head
 from tests.databases import file_database as file_database
 from tests.desks import operator as operator

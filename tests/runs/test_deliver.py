@@ -18,7 +18,8 @@ from runs import services as runs
 from runs.engine import delivering, record
 from runs.models import Repository, Run, WorkOrder
 from runs.workflows import deliver as delivery
-from runs.workflows.base import Context, Go, Outcome, Report, State, step
+from runs.workflows.base import Context, Go, Outcome, Report, State
+from runs.workflows.registry import step
 from tests import crash
 from tests.conftest import drive, fresh, log_lines, pause_of
 from tests.forge_server import PROJECT, TOKEN, Forge, serving

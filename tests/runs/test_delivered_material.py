@@ -13,11 +13,12 @@ from checkpoints import store
 from checkpoints.models import Checkpoint
 from hitl import services
 from hitl.models import Via
-from runs import coders, definitions
+from runs import definitions
 from runs import services as runs
 from runs.agents.scripted import Wanted
 from runs.engine.advance import advance
 from runs.models import Repository, WorkOrder
+from runs.workflows import coding_agent
 from tests.conftest import fresh, head_of, pause_of
 from tests.databases import file_database as file_database
 from tests.runs.behind import swap_commit
@@ -41,7 +42,7 @@ def scripted(history: Any, tools: Any) -> Any:
 STEPS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "a command": [("command", {"command": WRITES})],
     "a command that looks at another's": [("command", {"command": WRITES}), ("command", {"command": LOOKS, "changes": "discard"})],
-    "an agent": [("agent", {"model": "scripted", **coders.WRITING})],
+    "an agent": [("agent", {"model": "scripted", **coding_agent.WRITING})],
 }
 
 

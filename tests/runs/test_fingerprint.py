@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from runs.workflows import repo_tidy
-from runs.workflows.base import find
 from runs.workflows.fingerprint import fingerprint
+from runs.workflows.registry import find
 
 STEP = '''
 """A step in three modules."""

@@ -22,7 +22,8 @@ from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.models import Pause, Run, WorkOrder
-from runs.workflows.base import Context, Go, Outcome, State, StepFailed, step
+from runs.workflows.base import Context, Go, Outcome, State, StepFailed
+from runs.workflows.registry import step
 from tests import claims, crash
 from tests.runs.test_model import QUICK
 

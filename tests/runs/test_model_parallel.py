@@ -29,7 +29,8 @@ from runs.forks import NothingToFork
 from runs.models import Pause, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.states import RunEnded
-from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State, StepFailed, step
+from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State, StepFailed
+from runs.workflows.registry import step
 from tests import claims, crash
 from tests.runs.test_model import QUICK
 

@@ -13,7 +13,8 @@ from hitl.models import Via
 from runs import definitions, threads
 from runs.models import Pause
 from runs.threads import Turn
-from runs.workflows.base import Context, Done, Outcome, State, step
+from runs.workflows.base import Context, Done, Outcome, State
+from runs.workflows.registry import step
 from tests import agents
 from tests.conftest import state_at_head
 from tests.databases import file_database as file_database

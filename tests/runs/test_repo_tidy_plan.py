@@ -6,7 +6,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from runs.workflows import repo_tidy
-from runs.workflows.base import Ask, find
+from runs.workflows.base import Ask
+from runs.workflows.registry import find
 from runs.workflows.tidy_tools import batches
 from tests.runs.repositories import UNTIDY, Desk, codes, deliver_all, failure, make_repository
 

@@ -14,7 +14,8 @@ from runs import definitions
 from runs.engine import streaming
 from runs.engine.streaming import Chunks
 from runs.models import Run
-from runs.workflows.base import Context, Done, Outcome, State, Stopped, step
+from runs.workflows.base import Context, Done, Outcome, State, Stopped
+from runs.workflows.registry import step
 from tests.conftest import drive, kinds
 from tests.databases import file_database as file_database
 from tests.databases import let_writer_go

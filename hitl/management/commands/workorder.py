@@ -11,9 +11,9 @@ from checkpoints.store import CheckpointDamaged
 from hitl import policy, services, voting
 from hitl.models import Via, Vote
 from runs import services as runs
-from runs.coders import CannotRun
 from runs.definitions import TemplateInvalid, TemplateNotFound
 from runs.models import WorkOrder
+from runs.readiness import CannotRun
 from runs.rights import NotPermitted
 from runs.services import InputInvalid, OrdersStopped
 from runs.states import RunEnded

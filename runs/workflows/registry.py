@@ -1,0 +1,143 @@
+"""Step functions by the name that step templates use, and what each of them says of itself.
+
+What the engine has to know of a step beyond its function is declared here and nowhere else: the core has no case for any step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from runs.workflows.base import Step
+
+Config = Mapping[str, Any]
+Setting = Callable[[str], Any]
+"""`setting("WAYSTATION_MODEL")`: what operators settled for this server."""
+Lack = tuple[str, str]
+"""A stable code, and what is missing in words."""
+
+
+class UnknownStep(Exception):
+    """A template names a step function that this code does not have."""
+
+
+class NotReady(Exception):
+    """A step needs what this server does not have, such as an agent that writes code. Nothing was made."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ServerSide:
+    """How a step's configuration and the settings of a server come together. A step that depends on no setting needs none of it."""
+
+    def check(self, config: Config, setting: Setting) -> None:
+        """Raise ConfigInvalid where this server does not allow what the configuration asks for; when it is saved."""
+
+    def completed(self, config: Config, setting: Setting) -> dict[str, Any]:
+        """The configuration with what settings say where it says nothing; when an order freezes it."""
+        return dict(config)
+
+    def require(self, config: Config, setting: Setting) -> None:
+        """Raise NotReady where nobody could do this step; when an order is made. The configuration is a completed one."""
+
+    def lacks(self, config: Config, setting: Setting) -> Iterable[Lack]:
+        """What this server lacks for it, for the pages that offer templates. The configuration is a completed one."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a step function says of itself beside what it does."""
+
+    check: Callable[[Config], None] | None = None
+    """Looks at a step template's configuration when it is saved; raises ConfigInvalid."""
+    asks: bool = False
+    """It may give an Ask although its template does not pause after it: no run goes on from imported work behind such a step."""
+    needs_request: bool = False
+    """It works from the order's request: no order is made without one."""
+    uses_models: bool = False
+    """Its configuration may name models, tools and credentials of an agent."""
+    asks_servers_model: bool = False
+    """Where its configuration names no model, the server's own is asked."""
+    reducers: Mapping[str, str] = field(default_factory=dict)
+    """How what it writes joins the state, in templates that say nothing of their own."""
+    server: ServerSide = field(default_factory=ServerSide)
+
+
+_STEPS: dict[str, Step] = {}
+_TRAITS: dict[str, Traits] = {}
+
+
+def step(
+    name: str,
+    *,
+    check: Callable[[Config], None] | None = None,
+    asks: bool = False,
+    needs_request: bool = False,
+    uses_models: bool = False,
+    asks_servers_model: bool = False,
+    reducers: Mapping[str, str] | None = None,
+    server: ServerSide | None = None,
+) -> Callable[[Step], Step]:
+    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`. What the arguments mean: see `Traits`.
+
+    Raises ValueError: another function has that name.
+    """
+    traits = Traits(check, asks, needs_request, uses_models, asks_servers_model, reducers or {}, server or ServerSide())
+
+    def register(function: Step) -> Step:
+        if _STEPS.setdefault(name, function) is not function:
+            raise ValueError(f"two step functions are called {name!r}")
+        _TRAITS[name] = traits
+        return function
+
+    return register
+
+
+def find(name: str) -> Step:
+    """The step function of that name; raises UnknownStep."""
+    if name not in _STEPS:
+        raise UnknownStep(f"there is no step function {name!r}; known are {', '.join(sorted(_STEPS))}")
+    return _STEPS[name]
+
+
+def traits_of(name: str) -> Traits:
+    """What the step function of that name says of itself; nothing where it is not known here."""
+    return _TRAITS.get(name, Traits())
+
+
+def asks_by_itself(name: str) -> bool:
+    """Whether the step function of that name may ask somebody, whatever its template says. One that is not known here may."""
+    return name not in _STEPS or traits_of(name).asks
+
+
+def check_config(name: str, config: Config) -> None:
+    """Raise ConfigInvalid where that step function could not use this configuration."""
+    if (check := traits_of(name).check) is not None:
+        check(config)
+
+
+def with_sub_steps(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The steps and their sub-steps, at any depth."""
+    for one in steps:
+        yield one
+        yield from with_sub_steps(one.get("sub_steps", []))
+
+
+def need_request(steps: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether one of them works from the order's request."""
+    return any(traits_of(one["function"]).needs_request for one in with_sub_steps(steps))
+
+
+def reducers_of(steps: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """How what these steps write joins the state where their template says nothing of its own."""
+    return {key: reducer for one in with_sub_steps(steps) for key, reducer in traits_of(one["function"]).reducers.items()}
+
+
+def require(steps: Sequence[Mapping[str, Any]], setting: Setting) -> None:
+    """Raise NotReady where one of them, whose configurations are completed ones, would have nobody to do it."""
+    for one in with_sub_steps(steps):
+        traits_of(one["function"]).server.require(one["config"], setting)
