@@ -145,9 +145,9 @@ import sys
 sys.modules.update(dict.fromkeys({WITHOUT!r}))  # whoever imports one of them gets an ImportError
 from pathlib import Path
 import runs.workflows
-from runs.workflows import base, sequence
+from runs.workflows import base, registry, sequence
 
-@base.step("alone.look")
+@registry.step("alone.look")
 def look(state, context):
     context.log("looking")
     context.check()
@@ -160,7 +160,7 @@ context = base.Context(run_id="run_1", step="look", loop_num=1, key="k", config=
                        once=lambda key, function: function(), check=lambda: None, workspace=None)
 frozen = {{"name": "look", "pause_after": True, "revise_to": "look", "choices": [], "pause_phase": "p",
           "max_revisions": 3, "title": "Look"}}
-outcome = sequence.conclude([frozen], "look", base.find("alone.look")({{"revision_feedback": "x"}}, context))
+outcome = sequence.conclude([frozen], "look", registry.find("alone.look")({{"revision_feedback": "x"}}, context))
 assert isinstance(outcome, base.Ask) and outcome.update == {{"seen": 7, "said": "x"}} and lines == ["looking"], outcome
 print("alone")
 """
