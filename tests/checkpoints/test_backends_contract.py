@@ -10,7 +10,7 @@ import uuid
 
 import pytest
 
-from checkpoints import backends
+from checkpoints import backends, configured
 from checkpoints.backends.base import PAGE, CheckpointStore, Entry
 from checkpoints.backends.memory import MemoryStore
 from checkpoints.testing import CheckpointContract
@@ -51,7 +51,7 @@ def test_every_store_there_is_passes_the_contract_and_rows_are_what_is_used_by_d
     named = {re.findall(r"checkpoints\.backends\.\w+\.\w+", inspect.getsource(kind.setting))[0] for kind in tested}
     assert named == stores
     assert any("kill" in name for name in dir(CheckpointContract)) and issubclass(CheckpointContract, Processes)
-    assert backends.DEFAULT["BACKEND"] == backends.DATABASE == env.checkpoints("database:", redis="")["BACKEND"]
+    assert configured.DEFAULT["BACKEND"] == configured.DATABASE == env.checkpoints("database:", redis="")["BACKEND"]
 
 
 class ByHistory(MemoryStore):

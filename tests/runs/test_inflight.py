@@ -13,8 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from hitl import services
 from hitl.models import Via
 from runs import inflight
-from runs.coders import CannotRun
 from runs.models import Definition, WorkOrder
+from runs.readiness import CannotRun
 from runs.workflows.fingerprint import fingerprint
 from tests import steps
 from tests.conftest import drive, fresh, pause_of
