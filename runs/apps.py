@@ -20,9 +20,9 @@ class RunsConfig(AppConfig):
         defaults.fill(settings)  # here: models that are read next look at some
 
     def ready(self) -> None:
-        private.tighten(getattr(settings, "WAYSTATION_PRIVATE", ()), umask=getattr(settings, "WAYSTATION_UMASK", 0))
         from runs import shipped  # here: models are not there before
 
+        private.tighten(getattr(settings, "WAYSTATION_PRIVATE", ()), umask=getattr(settings, "WAYSTATION_UMASK", 0))
         timing.go_by(clock.now)
         shipped.register()
         model.configure(

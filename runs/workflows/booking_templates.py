@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from runs.workflows.booking import INPUT_SCHEMA
+from runs.workflows.letters import LETTERS
 
 STEP_TEMPLATES: dict[str, dict[str, Any]] = {
     f"booking-{name}": {"title": name.capitalize(), "function": f"booking.{name}"}
     for name in ("extract", "validate", "enrich", "decide", "post")
 }
+STEP_TEMPLATES["booking-decide"]["config"] = {"texts": {name: letter.usual for name, letter in LETTERS.items()}}
 TEMPLATES: dict[str, dict[str, Any]] = {
     "smart-booking": {
         "title": "Book an invoice",
