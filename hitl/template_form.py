@@ -100,8 +100,9 @@ class TextsForm(forms.Form):
     def __init__(self, data: Any = None, *, kind: StepTemplate) -> None:
         super().__init__(data, initial={"version": kind.version})
         self.kind = kind
+        self.letters = letters.LETTERS if kind.function in SENDS else {}
         texts = kind.config.get("texts", {})
-        for name, letter in letters.LETTERS.items():
+        for name, letter in self.letters.items():
             self.fields[name] = forms.CharField(
                 max_length=letters.LONGEST,
                 required=False,
@@ -113,20 +114,21 @@ class TextsForm(forms.Form):
 
     @property
     def texts(self) -> list[forms.BoundField]:
-        return [self[name] for name in letters.LETTERS]
+        return [self[name] for name in self.letters]
 
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or {}
         if given.get("version") != self.kind.version:
             self.add_error("version", definitions.SAVED_MEANWHILE)
-        for name in letters.LETTERS:
+        for name in self.letters:
             given[name] = str(given.get(name) or letters.LETTERS[name].usual).replace("\r\n", "\n")
             if wrong := letters.fault(name, given[name]):
                 self.add_error(name, wrong)
         return given
 
     def config_to_save(self) -> dict[str, Any]:
-        return {**self.kind.config, "texts": {name: self.cleaned_data[name] for name in letters.LETTERS}}
+        texts = {name: self.cleaned_data[name] for name in self.letters}
+        return {**self.kind.config, **({"texts": texts} if texts else {})}
 
 
 def name_of(step: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from hitl.template_form import SENDS, TemplateForm, TextsForm, pauses_of
+from hitl.template_form import TemplateForm, TextsForm, pauses_of
 from hitl.views.common import person
 from runs import definitions, readiness, rights
 from runs.models import Template
@@ -79,8 +79,6 @@ def texts(request: HttpRequest, slug: str) -> HttpResponse:
         kind = definitions.current_step_template(slug)
     except definitions.TemplateNotFound as error:
         raise Http404(str(error)) from error
-    if kind.function not in SENDS:
-        raise Http404("This step sends no texts.")
     may = person(request).has_perm("runs.add_steptemplate")
     form = TextsForm(request.POST if request.method == "POST" and may else None, kind=kind)
     status = 403 if request.method == "POST" and not may else 422 if form.is_bound and not form.is_valid() else 200
