@@ -285,6 +285,7 @@ MOVES: dict[str, Body] = {
     f"socket ws/threads/{THREAD}/stream": _said,
     f"socket ws/runs/{RUN}/stream": _said,
     f"socket runs/{RUN}/stream/ws": _said,
+    "socket ws/workflows/<str:run_id>/stream": _said,
     "socket ws/inbox": _said,
     "command workorder create": _order_words,
     "command workorder approve": plain,
@@ -315,6 +316,7 @@ STILL: dict[str, str] = {
     f"POST {API}deliveries/{DELIVERY}/again": SENDS,
     f"POST deliveries/{DELIVERY}/again": SENDS,
     "POST notifications/": SENDS,
+    "POST templates/steps/<slug:slug>/texts": "Texts that a step sends; no step of the game has any.",
     "POST notifications/mail": SENDS,
     "POST notifications/<end:endpoint_id>": SENDS,
     "admin hitl.Delivery send_again": SENDS,
@@ -412,7 +414,7 @@ def url_of(path: str, named: Mapping[str, str]) -> str:
 def _request(world: World, move: Move, path: str) -> Came:
     method = move.door.split()[0]
     url, body = url_of(path, {**move.ids, "source": SOURCE}), move.body or dict(ADDRESSES[path].body)
-    if not path.startswith(API):
+    if not path.startswith("api/"):
         return _came(world.pages[move.who].post(url, body))
     headers = {"Idempotency-Key": move.key} if move.key else {}
     raw = body["raw"] if "raw" in body else json.dumps(body).encode()
