@@ -136,7 +136,7 @@ def read(pause: Pause, event: ResumeEvent) -> Reading:
     """What an event answers. Raises AnswerInvalid where that cannot be told."""
     payload, action = event.payload, _action(pause, event)
     if pause.wants_data(action):
-        data = _wrapped(pause, payload)
+        data = _wrapped(pause, action, payload)
         return Reading(action=action, payload=data, revision=event.revision, content_digest=event.content_digest)
     if isinstance(payload, str) and not (payload.strip().lower() == action and action != ANSWER):
         payload = {"feedback": payload}
@@ -159,7 +159,7 @@ def _action(pause: Pause, event: ResumeEvent) -> str:
     usual = ANSWER if ANSWER in pause.ways else APPROVE if APPROVE in pause.ways else ""
     data = pause.wants_data(usual)
     word = _word(pause, event.payload)
-    if word and not (data and isinstance(event.payload, str)):  # a word is the data then
+    if word and not (data and isinstance(event.payload, str) and _takes_text(pause)):  # a word is the data then
         return word
     if usual and (data or usual == ANSWER):
         return usual
@@ -175,12 +175,24 @@ def _word(pause: Pause, payload: Any) -> str:
     return word if word in {*pause.ways, CANCEL} else ""
 
 
-def _wrapped(pause: Pause, payload: Any) -> Any:
-    """The data itself: without the name of the answer, and a word where exactly one thing is asked for."""
+def _wrapped(pause: Pause, action: str, payload: Any) -> Any:
+    """The data itself: without the name of the answer, and a text where exactly one is asked for."""
     if isinstance(payload, Mapping):
         return {key: value for key, value in payload.items() if key != "decision"} if _word(pause, payload) else payload
-    names = list(pause.required_inputs.get("properties", {}))
-    return {names[0]: payload} if isinstance(payload, str) and len(names) == 1 and not pause.calls else payload
+    if not isinstance(payload, str):
+        return payload
+    if _takes_text(pause):
+        return dict.fromkeys(pause.required_inputs["properties"], payload)
+    return {} if _word(pause, payload) == action else payload
+
+
+def _takes_text(pause: Pause) -> bool:
+    """Whether a text by itself can be the data: exactly one thing is asked for, and it may be a text."""
+    asked = list(pause.required_inputs.get("properties", {}).values())
+    if len(asked) != 1 or pause.calls:
+        return False
+    kinds = asked[0].get("type", "string") if isinstance(asked[0], Mapping) else "string"
+    return "string" in ([kinds] if isinstance(kinds, str) else kinds)
 
 
 def answer(pause: Pause, event: ResumeEvent, *, by: User, via: Via, early_at: dt.datetime | None = None) -> Decision | Vote:

@@ -8,8 +8,10 @@ from checkpoints import codec, log
 from hitl.models import Decision, Wait
 from hitl.waits import Asked
 from runs.models import Pause
-from runs.workflows.base import Ask, Done, Report
+from runs.workflows.base import Ask, Call, Done, Report
+from runs.workflows.gate import ask_about_calls
 from tests.anything import order_that as order_that
+from tests.anything import state_of
 from tests.conftest import drive, fresh, pause_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
@@ -91,3 +93,51 @@ def test_a_wait_without_a_name_has_the_digest_it_had_before_there_were_names():
     asked = Asked(run_id="r", node_id="n", blocking_reason="b", callback_secret="s")
     before = {name: value for name, value in asked.told.items() if name != "prompt_id"}
     assert asked.digest == codec.digest(codec.encode({**before, "callback_secret": ""}))
+
+
+TWO = {"type": "object", "properties": {"vat": {"type": "string"}, "paid": {"type": "boolean"}}, "required": ["vat", "paid"]}
+ONE = {"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]}
+CALLS = [Call(id="mail", tool="send_mail", arguments={"to": "ana@example.org"}), Call(id="list", tool="list_files", arguments={})]
+RISKY = [*CALLS, Call(id="drop", tool="drop_table", arguments={}, risk="high")]
+
+
+def calls_of(wanted):
+    def act(state, context):
+        return ask_about_calls(state, context, calls=wanted) or Done()
+
+    return act
+
+
+def asks_for(schema):
+    def ask(state, context):
+        if "note" in state:
+            return Done(update={"got": state["note"]})
+        return Ask(question="What is missing?", ways={"answer": context.step}, report=Report(content=""), required_inputs=schema)
+
+    return ask
+
+
+def test_the_printed_word_approves_calls_that_may_be_approved_together(order_that, ana_api):
+    """S2-22: `"response": "approve"` was taken for the data where a question asks about calls, and refused."""
+    order = drive(order_that(calls_of(CALLS)))
+    answered = respond(ana_api, order.latest_run.shown_id, pause_of(order).shown_id)
+    assert (answered.status_code, answered.json()["decision"]) == (200, "approve")
+    assert drive(order).status == "completed"
+    risky = drive(order_that(calls_of(RISKY)))
+    refused = respond(ana_api, risky.latest_run.shown_id, pause_of(risky).shown_id)
+    assert refused.status_code == 422 and pause_of(risky).status == "open"
+
+
+@pytest.mark.parametrize(("word", "status", "said"), [("cancel", 200, "cancel"), ("approve", 422, ""), ("soon", 422, "")])
+def test_a_word_is_no_data_where_more_than_a_text_is_asked_for(order_that, ana_api, word, status, said):
+    """S2-22: `cancel` was refused as if it were the data; what is neither an answer nor the data still is."""
+    order = drive(order_that(asks_for(TWO)))
+    response = respond(ana_api, order.latest_run.shown_id, pause_of(order).shown_id, word)
+    assert response.status_code == status and (not said or response.json()["decision"] == said)
+    assert fresh(order).latest_run.status == ("cancelled" if said else "paused")
+
+
+def test_a_word_is_the_data_where_one_text_is_asked_for(order_that, ana_api):
+    order = drive(order_that(asks_for(ONE)))
+    assert respond(ana_api, order.latest_run.shown_id, pause_of(order).shown_id, "cancel").status_code == 200
+    assert state_of(drive(order))["got"] == "cancel"

@@ -150,8 +150,8 @@ def outside_of(user: User) -> str:
 
 def expiry(at: Question, who: Racer) -> Told:
     """The question's deadline comes at this moment, and the sweep meets it: from then on no answer is taken."""
-    now = timezone.now()
-    Pause.objects.open().filter(pk=at.key).update(deadline_at=now, next_at=now)
+    now = timezone.now()  # who comes later does not move the moment: it would be ahead of the other sweep
+    Pause.objects.open().filter(pk=at.key).exclude(deadline_at__lte=now).update(deadline_at=now, next_at=now)
     with suppress(PauseClosed):
         fire(at.key, now=timezone.now())
     return Told(Pause.objects.get(pk=at.key).status == PauseStatus.EXPIRED, "")
