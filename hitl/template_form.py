@@ -14,6 +14,7 @@ from django import forms
 from runs import definitions, phases, policies
 from runs.models import StepTemplate, Template
 from runs.workflows import letters
+from runs.workflows.registry import traits_of
 from runs.workflows.review import OUTCOMES, RISKS
 from runs.workflows.sequence import HEADINGS
 
@@ -24,8 +25,6 @@ OUTCOME_WORDS = {
     "approve": "it counts as approved",
 }
 RISK_WORDS = {"low": "low", "normal": "normal", "high": "high: never in bulk, nor from a link without a login"}
-SENDS = {"booking.decide"}
-"""Step functions whose texts can be edited."""
 SHOWN = {"reviewers", "quorum", "self_approval", "risk", "deadline"}
 """Rules of `review` that the form knows."""
 
@@ -48,7 +47,7 @@ class TemplateForm(forms.Form):
                 "title": _title(step, titles),
                 "name": name_of(step),
                 "also": list(also(step)),
-                "texts": slug if functions.get(slug := str(step.get("step_template_slug") or "")) in SENDS else "",
+                "texts": slug if traits_of(functions.get(slug := str(step.get("step_template_slug") or ""), "")).letters else "",
             }
             for step in template.steps
         ]
@@ -100,7 +99,7 @@ class TextsForm(forms.Form):
     def __init__(self, data: Any = None, *, kind: StepTemplate) -> None:
         super().__init__(data, initial={"version": kind.version})
         self.kind = kind
-        self.letters = letters.LETTERS if kind.function in SENDS else {}
+        self.letters = traits_of(kind.function).letters
         texts = kind.config.get("texts", {})
         for name, letter in self.letters.items():
             self.fields[name] = forms.CharField(
@@ -121,8 +120,8 @@ class TextsForm(forms.Form):
         if given.get("version") != self.kind.version:
             self.add_error("version", definitions.SAVED_MEANWHILE)
         for name in self.letters:
-            given[name] = str(given.get(name) or letters.LETTERS[name].usual).replace("\r\n", "\n")
-            if wrong := letters.fault(name, given[name]):
+            given[name] = str(given.get(name) or self.letters[name].usual).replace("\r\n", "\n")
+            if wrong := letters.fault(self.letters, name, given[name]):
                 self.add_error(name, wrong)
         return given
 

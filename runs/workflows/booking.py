@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from runs.workflows.base import Ask, Context, Done, Go, Outcome, State, StepFail
 from runs.workflows.booking_books import LEDGER, Books, folder_of, read_books
 from runs.workflows.booking_case import Case, Policy, doubts
 from runs.workflows.booking_entries import Batch, Heading, entries, invoice_key, nets_of, vat_of
+from runs.workflows.booking_letters import LETTERS
 from runs.workflows.booking_match import Match, match
 from runs.workflows.booking_questions import (
     BOOKKEEPER,
@@ -117,7 +119,7 @@ def enrich(state: State, context: Context) -> Outcome:
     return Go(update={"match": made})
 
 
-@step("booking.decide", check=letters.check, asks=True)
+@step("booking.decide", check=partial(letters.check, LETTERS), asks=True, letters=LETTERS)
 def decide(state: State, context: Context) -> Outcome:
     """Take in the answer to the last question; then book what is sure, ask for what is not, end when nothing is left.
 

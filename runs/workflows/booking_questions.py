@@ -7,12 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any, TypedDict
 
 from runs.workflows import letters, schemas
 from runs.workflows.base import Ask, Outside, Report
 from runs.workflows.booking_books import Books
 from runs.workflows.booking_case import Case, Doubt, reasons
+from runs.workflows.booking_letters import LETTERS
 from runs.workflows.booking_match import Position
 from runs.workflows.gate import ANSWER
 from runs.workflows.invoice_rules import SUPPLIED, TOTALS, Finding
@@ -87,7 +89,7 @@ def ask_supplier_for_terms(case: Case, missing: Sequence[Finding], *, again: boo
     report = Report(content=content, facts=facts(case), effects=["Checks the invoice again with these values; its file is not read again."])
     told = {**_told(case), "names": _named(terms), "again": first.strip(), "missing": listed}
     subject = {**told, "invoice": _short(case), "supplier": plain(case.invoice.seller.name or "", 200)}
-    outside = Outside(to=[], question=_line("request_subject", case, subject), content=letters.fill("request", case.policy.texts, told))
+    outside = Outside(to=[], question=_line("request_subject", case, subject), content=_fill("request", case.policy.texts, told))
     asked = _ask(
         SUPPLIER, f"Missing from the supplier: {_named(terms)}", report, way, required=_schema(properties, terms), send="Send the data"
     )
@@ -115,9 +117,12 @@ def _told(case: Case) -> dict[str, str]:
     }
 
 
+_fill = partial(letters.fill, LETTERS)
+
+
 def _line(name: str, case: Case, told: Mapping[str, str]) -> str:
     """A subject, which is no Markdown."""
-    return plain(letters.fill(name, case.policy.texts, {**told, "issued": plain(case.invoice.issued or "(no date)", 60)}), 200)
+    return plain(_fill(name, case.policy.texts, {**told, "issued": plain(case.invoice.issued or "(no date)", 60)}), 200)
 
 
 def _named(terms: Sequence[str]) -> str:
@@ -143,7 +148,7 @@ def _letter(case: Case, terms: Sequence[str], missing: Sequence[Finding], *, aga
         "again": again.strip(),
         "missing": "\n".join(f"* {plain(one.text, 300)}" for one in missing),
     }
-    lines = letters.fill("request", case.policy.texts, told).split("\n")
+    lines = _fill("request", case.policy.texts, told).split("\n")
     return "## Text for the supplier\n\n" + "\n".join(f"    {plain(line, 400)}" for line in lines)
 
 
@@ -173,7 +178,7 @@ def ask_supplier_about_lines(case: Case, held: Mapping[str, Held], *, way: str) 
     table = "| Line | What | Net | Why we ask |\n|---|---|---|---|\n" + "\n".join(listed)
     told = {**_told(case), "count": count(len(held), "line"), "lines": table}
     subject = {**told, "invoice": _short(case), "supplier": plain(case.invoice.seller.name or "", 200)}
-    outside = Outside(to=[], question=_line("lines_subject", case, subject), content=letters.fill("lines", case.policy.texts, told))
+    outside = Outside(to=[], question=_line("lines_subject", case, subject), content=_fill("lines", case.policy.texts, told))
     asked = _ask(
         SUPPLIER, f"Question to the supplier about {count(len(held), 'line')}", report, way, required=required, send="Send the answer"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runs.workflows.booking import INPUT_SCHEMA
-from runs.workflows.letters import LETTERS
+from runs.workflows.booking_letters import LETTERS
 
 STEP_TEMPLATES: dict[str, dict[str, Any]] = {
     f"booking-{name}": {"title": name.capitalize(), "function": f"booking.{name}"}

@@ -1,5 +1,5 @@
-"""Texts to the supplier as templates (S3-50): what is shipped, what operators may write instead (`texts` of a step template), and how they
-are filled in. `{{name}}` stands for a value; a paragraph that holds nothing but values is left out where all of them are empty.
+"""Texts that a step sends, as templates (S3-50): what operators may write instead (`texts` of a step template), and how they are filled in.
+`{{name}}` stands for a value; a paragraph that holds nothing but values is left out where all of them are empty.
 """
 
 from __future__ import annotations
@@ -30,37 +30,15 @@ class Letter:
     """Whether it is one line, a subject."""
 
 
-_ABOUT = ("supplier", "invoice", "issued")
-LETTERS = {
-    "request_subject": Letter(
-        title="Missing data: subject", usual="Missing on your {{invoice}}: {{names}}", places=(*_ABOUT, "names"), line=True
-    ),
-    "request": Letter(
-        title="Missing data: text",
-        usual="Dear {{supplier}},\n\n{{again}}\n\nwe cannot book your {{invoice}} of {{issued}} yet:\n\n{{missing}}\n\n"
-        "Please send what is missing, or a corrected invoice.",
-        places=(*_ABOUT, "again", "names", "missing"),
-        needs="missing",
-    ),
-    "lines_subject": Letter(
-        title="Lines sent back: subject", usual="A question about {{count}} of your {{invoice}}", places=(*_ABOUT, "count"), line=True
-    ),
-    "lines": Letter(
-        title="Lines sent back: text",
-        usual="Dear {{supplier}},\n\nwe cannot book your {{invoice}} of {{issued}} in full. Please say what holds of {{count}}:"
-        "\n\n{{lines}}",
-        places=(*_ABOUT, "count", "lines"),
-        needs="lines",
-    ),
-}
+Letters = Mapping[str, Letter]
 """By their names in the configuration."""
 
 
-def fault(name: str, text: Any) -> str:
+def fault(letters: Letters, name: str, text: Any) -> str:
     """What is wrong with a text of that name; "" where nothing is."""
-    letter = LETTERS.get(name)
+    letter = letters.get(name)
     if letter is None:
-        return f"There is no such text. There are {', '.join(LETTERS)}."
+        return f"There is no such text. There are {', '.join(letters)}."
     if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
         return f"A text of 1 to {LONGEST} characters."
     if letter.line and len(text.splitlines()) > 1:
@@ -74,18 +52,18 @@ def fault(name: str, text: Any) -> str:
     return ""
 
 
-def check(config: Mapping[str, Any]) -> None:
+def check(letters: Letters, config: Mapping[str, Any]) -> None:
     """Raise ConfigInvalid for texts that could not be sent."""
     texts = config.get("texts", {})
     if not isinstance(texts, Mapping):
-        raise ConfigInvalid({"texts": [f"An object of texts by name: {', '.join(LETTERS)}."]})
-    if errors := {f"texts.{name}": [words] for name, text in texts.items() if (words := fault(name, text))}:
+        raise ConfigInvalid({"texts": [f"An object of texts by name: {', '.join(letters)}."]})
+    if errors := {f"texts.{name}": [words] for name, text in texts.items() if (words := fault(letters, name, text))}:
         raise ConfigInvalid(errors)
 
 
-def fill(name: str, texts: Mapping[str, str], values: Mapping[str, str]) -> str:
+def fill(letters: Letters, name: str, texts: Mapping[str, str], values: Mapping[str, str]) -> str:
     """That text with its values. What is filled in is not looked at again, so a value that looks like a place stays what it is."""
-    text = texts.get(name) or LETTERS[name].usual
+    text = texts.get(name) or letters[name].usual
     parts = re.split(r"\n[ \t]*\n", text.replace("\r\n", "\n").strip())
     return "\n\n".join(_PLACE.sub(lambda found: values[found[1]], part) for part in parts if _says(part, values))
 

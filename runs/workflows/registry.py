@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runs.workflows.base import Step
+from runs.workflows.letters import Letter
 
 Config = Mapping[str, Any]
 Setting = Callable[[str], Any]
@@ -62,6 +63,8 @@ class Traits:
     """Its configuration may name models, tools and credentials of an agent."""
     asks_servers_model: bool = False
     """Where its configuration names no model, the server's own is asked."""
+    letters: Mapping[str, Letter] = field(default_factory=dict)
+    """Texts that it sends, by name, which operators may write anew: `texts` of its configuration."""
     reducers: Mapping[str, str] = field(default_factory=dict)
     """How what it writes joins the state, in templates that say nothing of their own."""
     server: ServerSide = field(default_factory=ServerSide)
@@ -79,6 +82,7 @@ def step(
     needs_request: bool = False,
     uses_models: bool = False,
     asks_servers_model: bool = False,
+    letters: Mapping[str, Letter] | None = None,
     reducers: Mapping[str, str] | None = None,
     server: ServerSide | None = None,
 ) -> Callable[[Step], Step]:
@@ -86,7 +90,7 @@ def step(
 
     Raises ValueError: another function has that name.
     """
-    traits = Traits(check, asks, needs_request, uses_models, asks_servers_model, reducers or {}, server or ServerSide())
+    traits = Traits(check, asks, needs_request, uses_models, asks_servers_model, letters or {}, reducers or {}, server or ServerSide())
 
     def register(function: Step) -> Step:
         if _STEPS.setdefault(name, function) is not function:

@@ -9,6 +9,7 @@ from django.test import Client
 from runs.models import Pause, StepTemplate
 from runs.workflows import invoice_samples as samples
 from runs.workflows import letters
+from runs.workflows.booking_letters import LETTERS
 from tests.booking import House
 from tests.conftest import pause_of
 
@@ -37,7 +38,7 @@ def newest() -> StepTemplate:
 
 
 def form(**texts: str) -> dict[str, object]:
-    return {"version": newest().version, **{name: letter.usual for name, letter in letters.LETTERS.items()}, **texts}
+    return {"version": newest().version, **{name: letter.usual for name, letter in LETTERS.items()}, **texts}
 
 
 def asked(house: House) -> Pause:
@@ -104,4 +105,6 @@ def test_what_another_saved_meanwhile_is_not_overwritten_and_who_may_not_changes
 def test_values_are_not_filled_in_twice_and_empty_paragraphs_go():
     """S3-50: a supplier called {{missing}} would be told what is missing in its greeting."""
     told = {"supplier": "{{missing}}", "again": "", "invoice": "1", "issued": "2", "names": "", "missing": "- x"}
-    assert letters.fill("request", {"request": "Dear {{supplier}},\n\n{{again}}\n\n{{missing}}"}, told) == "Dear {{missing}},\n\n- x"
+    assert (
+        letters.fill(LETTERS, "request", {"request": "Dear {{supplier}},\n\n{{again}}\n\n{{missing}}"}, told) == "Dear {{missing}},\n\n- x"
+    )
