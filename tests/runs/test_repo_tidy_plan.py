@@ -204,7 +204,6 @@ def test_batches_keep_every_file_once_and_in_order():
 
 
 def test_steps_import_no_framework():
-    code = (
-        "import sys; import runs.workflows.repo_tidy; sys.exit(bool({'django', 'celery', 'channels', 'rest_framework'} & set(sys.modules)))"
-    )
+    frameworks = "{'django', 'celery', 'channels', 'rest_framework'}"
+    code = f"import sys; import runs.workflows.repo_tidy; sys.exit(bool({frameworks} & set(sys.modules)))"
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0
