@@ -10,16 +10,9 @@ from typing import Any
 import pytest
 from django.db.models import Q
 
-import hitl.closing
-import hitl.deadlines
-import hitl.early
-import hitl.outside
-import hitl.policy
-import hitl.portable
-import hitl.resume_events
-import hitl.services
-import hitl.voting
 from checkpoints import portable
+from hitl import deadlines, outside, policy, resume_events
+from hitl import services as answering
 from runs import due, forks, imported, services, threads
 from runs.engine import approvals
 from runs.workflows import calls, schemas
@@ -93,7 +86,7 @@ def believe_states(patch: Patch) -> None:
 
 
 def take_input_at_stops(patch: Patch) -> None:
-    for module in (services, hitl.services):
+    for module in (services, answering):
         patch.setattr(module, "check_brought", lambda *args: None)
     patch.setattr(forks, "brought", lambda metadata: metadata)
 
@@ -112,7 +105,7 @@ def carry_approvals_along(patch: Patch) -> None:
 def count_for_ever(patch: Patch) -> None:
     """The deadline holds once the sweep has come, and no sooner."""
     patch.setattr(due, "in_time", Q)
-    patch.setattr(hitl.deadlines, "meet", lambda found: "")
+    patch.setattr(deadlines, "meet", lambda found: "")
 
 
 def take_what_was_not_asked_for(patch: Patch) -> None:
@@ -120,8 +113,8 @@ def take_what_was_not_asked_for(patch: Patch) -> None:
 
 
 def take_early_verdicts(patch: Patch) -> None:
-    patch.setattr(hitl.resume_events, "verdict_in", lambda event, words: False)
-    patch.setattr(hitl.resume_events, "judges", lambda pause, action: False)
+    patch.setattr(resume_events, "verdict_in", lambda event, words: False)
+    patch.setattr(resume_events, "judges", lambda pause, action: False)
 
 
 def count_whom_the_requester_names(patch: Patch) -> None:
@@ -130,16 +123,16 @@ def count_whom_the_requester_names(patch: Patch) -> None:
     def counts(*args: Any) -> bool:
         return True
 
-    patch.setattr(hitl.outside, "counts", counts)
+    patch.setattr(outside, "counts", counts)
     patch.setattr("runs.workflows.outside.counts", counts)
 
 
 def let_requesters_approve(patch: Patch) -> None:
-    patch.setattr(hitl.policy, "askers", lambda pause: set())
+    patch.setattr(policy, "askers", lambda pause: set())
 
 
 def let_one_do(patch: Patch) -> None:
-    patch.setattr(hitl.policy, "quorum", lambda pause: 1)
+    patch.setattr(policy, "quorum", lambda pause: 1)
 
 
 HOLES = [
