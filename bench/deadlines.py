@@ -23,10 +23,12 @@ from bench.workload import figure, percentile
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import Entry
-from hitl import deadlines, invariants
-from hitl import services as hitl
+from hitl.decisions import deadlines
+from hitl.decisions import services as hitl
 from hitl.models import Via
-from runs import panels, services
+from hitl.operations import invariants
+from runs import services
+from runs.definitions import reviewer_index
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.states import PauseStatus
@@ -112,7 +114,7 @@ def _rules(outcome: str, deadline: dt.datetime | None) -> dict[str, Any]:
         review["escalation"] = [{"after": "PT1H", "users": ["bench"]}]
         stages = [deadline.isoformat()]
     times = {"times": {"reminders": [], "stages": stages}, "deadline_at": deadline, "extendable_until": deadline, "next_at": deadline}
-    return {"review": review, "panel_id": panels.keep(review), "opened_at": deadline - dt.timedelta(hours=1), **times}  # type: ignore[arg-type]  # as frozen
+    return {"review": review, "panel_id": reviewer_index.keep(review), "opened_at": deadline - dt.timedelta(hours=1), **times}  # type: ignore[arg-type]  # as frozen
 
 
 def sweep(found: list[float]) -> None:

@@ -15,10 +15,11 @@ from django.utils import timezone
 
 from bench.workload import figure
 from checkpoints.models import Event, EventKind
-from hitl import invariants
+from hitl.decisions.services import decide
 from hitl.models import Via
-from hitl.services import decide
-from runs import inflight, services
+from hitl.operations import invariants
+from runs import services
+from runs.definitions import compatibility
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.workflows import base
@@ -47,7 +48,7 @@ def _changed(user: User) -> Iterator[dict[str, Any]]:
     settings.WAYSTATION_ON_CHANGE = "continue"
     asked = waiting(user)
     base._STEPS[STEP] = another
-    named = sum(found.count for found in inflight.report(verdicts=("changed",)))
+    named = sum(found.count for found in compatibility.report(verdicts=("changed",)))
     yield figure(f"{MANY} orders wait, the step ahead changes: check_inflight does not name", MANY - named, "runs", bar=0)
     answer(asked, user)
     lines = Event.objects.filter(run_id__in=asked, kind=EventKind.LOG)

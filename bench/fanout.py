@@ -24,10 +24,10 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from bench.workload import figure, percentile
-from checkpoints import log
+from checkpoints.events import log
 from checkpoints.models import EventKind, Thread
 from hitl.models import ApiToken
-from runs import threads
+from runs.threads import turns
 from tests.stack import ROOT, Stack
 
 EVENTS, EVERY = 20, 0.4  # one after the other, so that no wait holds that of the event before
@@ -47,10 +47,10 @@ def measure() -> Iterator[dict[str, Any]]:
         yield figure(f"plain Redis → {count} subscribers, p99", floor, "ms")
         for way in ways:
             bar = REDIS_BAR if count >= 1000 else None
-            yield from _case(way, [threads.open_thread(by=user)] * count, token, floor=floor, bar=bar, what="of one thread")
+            yield from _case(way, [turns.open_thread(by=user)] * count, token, floor=floor, bar=bar, what="of one thread")
     most = max(counts)
     for way in ways:
-        many = [threads.open_thread(by=user) for _ in range(most)]
+        many = [turns.open_thread(by=user) for _ in range(most)]
         yield from _case(way, many, token, floor=None, bar=None, what=f"of {most} threads")
 
 

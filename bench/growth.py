@@ -19,8 +19,9 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from bench.workload import TEXT, figure
-from checkpoints import codec, reducers, store
+from checkpoints import store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
+from checkpoints.state import codec, reducers
 from runs import services
 from runs.engine import advance as engine
 from runs.engine import commit

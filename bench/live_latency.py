@@ -15,9 +15,9 @@ from django.test import Client
 from playwright.sync_api import sync_playwright
 
 from bench.workload import figure, percentile
-from checkpoints import log
+from checkpoints.events import log
 from checkpoints.models import EventKind
-from runs import threads
+from runs.threads import turns
 from tests.stack import Stack
 from tests.stories.conftest import CHROMIUM
 
@@ -35,7 +35,7 @@ def measure() -> Iterator[dict[str, Any]]:
     user = User.objects.get(username="bench")
     client = Client()
     client.force_login(user)
-    thread = threads.open_thread(by=user)
+    thread = turns.open_thread(by=user)
     with tempfile.TemporaryDirectory(prefix="waystation-bench-", ignore_cleanup_errors=True) as folder:
         kept = {name: os.environ[name] for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "WAYSTATION_DATA")}
         stack = Stack(Path(folder), kept)

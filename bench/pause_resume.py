@@ -17,7 +17,7 @@ from django.contrib.auth.models import User
 from bench.workload import figure, percentile
 from checkpoints import store
 from checkpoints.models import Event, EventKind
-from hitl import services as hitl
+from hitl.decisions import services as hitl
 from hitl.models import ApiToken, Via
 from runs import services
 from runs.models import Pause, Run, WorkOrder

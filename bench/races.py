@@ -20,7 +20,7 @@ from django.contrib.auth.models import Group
 from django.utils import timezone
 
 from bench.workload import figure
-from hitl import invariants
+from hitl.operations import invariants
 from runs import services
 from runs.engine.advance import advance
 from runs.models import WorkOrder

@@ -20,8 +20,9 @@ from django.test.utils import CaptureQueriesContext
 from psycopg import sql
 
 from bench.workload import Floor, figure, percentile
-from checkpoints import codec, ids, lineage
+from checkpoints import ids, lineage
 from checkpoints.models import Checkpoint, Thread
+from checkpoints.state import codec
 from hitl.models import ApiToken
 from runs import services
 from runs.models import Pause, Run, WorkOrder

@@ -16,8 +16,9 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from bench.workload import figure
-from hitl import services, waitgate
+from hitl.decisions import services
 from hitl.models import ApiToken, Via
+from hitl.wait_gate import primitives
 from tests import torture
 from tests.servers import Redis
 from tests.stack import Stack
@@ -26,7 +27,7 @@ from tests.stack import Stack
 def measure() -> Iterator[dict[str, Any]]:
     clients, events = (int(number) for number in os.environ.get("BENCH_TORTURE", "50,10000").split(","))
     user = User.objects.get(username="bench")
-    pause = waitgate.create_checkpoint("torture", "decide", {}, {}, "approval", by=user).pause
+    pause = primitives.create_checkpoint("torture", "decide", {}, {}, "approval", by=user).pause
     token, thread = ApiToken.make(user, name="torture")[1], pause.run.thread
     with tempfile.TemporaryDirectory(prefix="waystation-bench-", ignore_cleanup_errors=True) as folder:
         redis = Redis(Path(folder))

@@ -3,7 +3,9 @@ from django.conf import settings
 from django.db.backends.signals import connection_created
 
 from checkpoints import checks as checks  # registers them
-from checkpoints import clock, converters, redaction, sealing
+from checkpoints import converters
+from checkpoints.database import clock
+from checkpoints.state import encryption, redaction
 
 
 class CheckpointsConfig(AppConfig):
@@ -16,4 +18,4 @@ class CheckpointsConfig(AppConfig):
         connection_created.connect(clock.at_first_connection, dispatch_uid="clock")
         # a project of somebody else's that only uses the stores has no such settings
         redaction.configure(getattr(settings, "WAYSTATION_REDACT", ()))
-        sealing.configure(getattr(settings, "WAYSTATION_ENCRYPTION_KEYS", ()), secret=settings.SECRET_KEY)
+        encryption.configure(getattr(settings, "WAYSTATION_ENCRYPTION_KEYS", ()), secret=settings.SECRET_KEY)

@@ -13,8 +13,8 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
-from checkpoints import configured
 from checkpoints.backends.file import FileStore
+from checkpoints.contract import configured
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
 @register("checkpoints")
 def people_have_what_it_takes(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """Whether the model that AUTH_USER_MODEL names can be asked, told and given rights."""
-    from checkpoints import people  # here: models are not there before
+    from checkpoints.database import people  # here: models are not there before
 
     if not (lacking := people.lacking()):
         return []

@@ -12,7 +12,7 @@ import uuid
 
 import uuid6
 
-from checkpoints import clock
+from checkpoints.database import clock
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 LENGTH = 26

@@ -5,7 +5,7 @@ from django.conf import settings
 from django.db.models.signals import post_migrate, pre_migrate
 
 from hitl import checks as checks  # registers them
-from hitl import rest
+from hitl.http import rest
 
 
 class HitlConfig(AppConfig):
@@ -19,13 +19,14 @@ class HitlConfig(AppConfig):
             settings.REST_FRAMEWORK = rest.FRAMEWORK
 
     def ready(self) -> None:
-        from hitl import evidence, guards, waitgate  # here: models are not there before
+        from hitl.ledger import evidence, triggers  # here: models are not there before
         from hitl.outbound import log_lines, messages
-        from hitl.portable import imported_patches
-        from runs import keeping
+        from hitl.threads.export import imported_patches
+        from hitl.wait_gate import primitives
+        from runs import retention
 
         log_lines.install()
-        messages.CALLBACKS.append(waitgate.callback)
-        keeping.ABOVE.extend((imported_patches, evidence.kept))
-        pre_migrate.connect(guards.take_off, sender=self)
-        post_migrate.connect(guards.install, sender=self)
+        messages.CALLBACKS.append(primitives.callback)
+        retention.ABOVE.extend((imported_patches, evidence.kept))
+        pre_migrate.connect(triggers.take_off, sender=self)
+        post_migrate.connect(triggers.install, sender=self)

@@ -9,12 +9,15 @@ import time
 from celery import shared_task
 from django.conf import settings
 
-from checkpoints import clock, locks
-from checkpoints.rounds import Row
-from hitl import anchors, deadlines, early, keys, presence
-from hitl.outbound import planning, sending
-from hitl.outbound_models import Delivery
-from runs.engine.stopping import stopping
+from checkpoints.database import clock, locks
+from checkpoints.database.rounds import Row
+from hitl.decisions import deadlines, notifications, presence
+from hitl.ledger import anchors
+from hitl.models import idempotency
+from hitl.models.outbound import Delivery
+from hitl.outbound import sending
+from hitl.wait_gate import early_answers
+from runs.engine.shutdown import stopping
 from runs.rounds import Round, check_connection
 
 logger = logging.getLogger(__name__)
@@ -56,7 +59,7 @@ def take_early_answers() -> None:
     """Give the questions that have opened what was answered before they were there."""
     check_connection()
     with locks.impatient():
-        early.sweep(now=clock.read())
+        early_answers.sweep(now=clock.read())
 
 
 @shared_task(base=Round, ignore_result=True)
@@ -64,8 +67,8 @@ def announce() -> None:
     """Plan for what was asked and answered since the last round, and have it sent. Planning is quick; sending waits for networks."""
     check_connection()
     with locks.impatient():
-        planning.announce()
-        for name, drop in (("presence", presence.drop_old), ("keys", keys.drop_old)):
+        notifications.announce()
+        for name, drop in (("presence", presence.drop_old), ("keys", idempotency.drop_old)):
             with Row(logger, name):
                 drop(now=clock.read())
     if Delivery.objects.due(now=clock.now()).exists():

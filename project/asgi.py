@@ -15,10 +15,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 django_application: Any = get_asgi_application()
 
 from checkpoints import checks  # noqa: E402  # their models need the line above
-from hitl import routing  # noqa: E402  # as above
-from hitl.backpressure import patient  # noqa: E402  # as above
-from hitl.incoming import bounded  # noqa: E402  # as above
-from hitl.tracing import traced  # noqa: E402  # as above
+from hitl.http.incoming import bounded  # noqa: E402  # as above
+from hitl.http.tracing import traced  # noqa: E402  # as above
+from hitl.live import routing  # noqa: E402  # as above
+from hitl.live.backpressure import patient  # noqa: E402  # as above
 from project.doors import guarded  # noqa: E402  # as above
 from project.errors import exception_handler  # noqa: E402  # as above
 

@@ -14,7 +14,7 @@ from celery.signals import task_prerun, worker_init, worker_process_init, worker
 
 from checkpoints import checks
 from runs import checks as runs_checks
-from runs.engine import stopping
+from runs.engine import shutdown
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
@@ -46,7 +46,7 @@ def _let_go(how: str, **_: Any) -> None:
     Celery's own soft shutdown would wait all of that time, in the signal's handler and before it says that it stops; so the wait is
     here, beside a warm shutdown.
     """
-    stopping.stop()
+    shutdown.stop()
     if how == "Warm":
         timer = threading.Timer(app.conf.worker_soft_shutdown_timeout, _end_now)
         timer.daemon = True

@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 from django.db import Error
 
-from checkpoints import trouble
+from checkpoints.database import outages
 
 
 def main(arguments: list[str]) -> None:
@@ -26,10 +26,10 @@ def said(error: ImproperlyConfigured | Error) -> str | None:
     """What to tell the operator; None for an error that is none of theirs."""
     if isinstance(error, ImproperlyConfigured):
         return f"Waystation cannot start: {error}"
-    if trouble.lacks_tables(error):
+    if outages.lacks_tables(error):
         if settings.WAYSTATION_EMPTY:
             return f"There is no Waystation in {settings.WAYSTATION_DATA} yet. Start it once, or name its folder with WAYSTATION_DATA."
         return "The database lacks tables of this version. Run `manage.py migrate` first; nothing was changed."
-    if trouble.is_trouble(error):
+    if outages.is_trouble(error):
         return f"The database cannot be used: {' '.join(str(error).split())[:300]}"
     return None

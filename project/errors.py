@@ -10,39 +10,42 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_handler
 
-from checkpoints import trouble
-from checkpoints.differences import DifferentThreads, NothingBefore
-from checkpoints.portable import DocumentTooLarge, ImportRefused
-from checkpoints.reducers import MergeFailed
+from checkpoints.database import outages
+from checkpoints.export.thread_document import DocumentTooLarge, ImportRefused
+from checkpoints.forensics.diff import DifferentThreads, NothingBefore
+from checkpoints.state.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
-from hitl import early, policy, postponing, problems, resume_events, resuming, revisions, services, waits
-from hitl.api_artifacts import ArtifactDropped
-from hitl.bulk import BulkInvalid
-from hitl.delegations import DelegationRefused
-from hitl.erasure import CannotErase, NotConfirmed
-from hitl.incoming import BodyTooLarge
+from hitl.api.artifacts import ArtifactDropped
+from hitl.decisions import deadline_changes, policy, revisions, services
+from hitl.decisions.bulk import BulkInvalid
+from hitl.decisions.delegations import DelegationRefused
+from hitl.decisions.undo import NotYours
+from hitl.http import problems
+from hitl.http.incoming import BodyTooLarge
 from hitl.models import Decision
 from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYours as EndpointNotYours
 from hitl.outbound.quotas import OutsideNotAllowed, QuotaUsed
 from hitl.outbound.requests import CannotSend
 from hitl.outbound.sending import NotHeldBack
-from hitl.undoing import NotYours
-from runs import queued, rights, scopes
+from hitl.threads.erasure import CannotErase, NotConfirmed
+from hitl.wait_gate import early_answers, resume, resume_events, waits
 from runs.agents.approval import RulesRefused
-from runs.asking_again import CannotAskAgain
-from runs.definitions import TemplateInvalid, TemplateNotFound, TemplateNotNamed
-from runs.engine.begin import NothingKept
-from runs.explaining import CallInvalid, ToolNotFound
-from runs.forks import ForkForbidden, ImportStands, NothingToFork, ReasonMissing, ReviewStands
+from runs.definitions import TemplateInvalid, TemplateNotFound, TemplateNotNamed, rights
+from runs.definitions.readiness import CannotRun
+from runs.definitions.tool_approvals import CallInvalid, ToolNotFound
+from runs.engine.start import NothingKept
+from runs.git.repositories import RepositoryInvalid, RepositoryNotFound
+from runs.git.sources import BadSource
 from runs.keyed import KeyTaken
-from runs.readiness import CannotRun
-from runs.repositories import RepositoryInvalid, RepositoryNotFound
+from runs.security import scopes
 from runs.services import InputInvalid, OrdersStopped, PauseClosed
+from runs.services.forks import ForkForbidden, ImportStands, NothingToFork, ReasonMissing, ReviewStands
+from runs.services.resubmit import CannotAskAgain
+from runs.services.undo import TooLate
 from runs.states import RunEnded
-from runs.steps.sources import BadSource
-from runs.taking_back import TooLate
-from runs.threads import NothingToResume, ThreadBusy
+from runs.threads import message_queue
+from runs.threads.turns import NothingToResume, ThreadBusy
 from runs.workflows.registry import NotReady
 
 logger = logging.getLogger(__name__)
@@ -79,15 +82,15 @@ STATUS: dict[type[Exception], int] = {
     services.RevisionMismatch: 409,
     services.NotPaused: 409,
     services.SeveralQuestions: 409,
-    postponing.NoDeadline: 409,
-    postponing.DeadlineMoved: 409,
-    postponing.NotAnswerer: 403,
-    postponing.PostponingInvalid: 422,
+    deadline_changes.NoDeadline: 409,
+    deadline_changes.DeadlineMoved: 409,
+    deadline_changes.NotAnswerer: 403,
+    deadline_changes.PostponingInvalid: 422,
     ThreadBusy: 409,
     NothingToResume: 409,
-    queued.QueueFull: 409,
-    queued.NotWaiting: 409,
-    queued.TurnRefused: 409,
+    message_queue.QueueFull: 409,
+    message_queue.NotWaiting: 409,
+    message_queue.TurnRefused: 409,
     MergeFailed: 422,
     RunEnded: 409,
     NothingKept: 409,
@@ -115,9 +118,9 @@ STATUS: dict[type[Exception], int] = {
     StoreUnavailable: 503,
     waits.WaitInvalid: 422,
     waits.WaitOpen: 409,
-    resuming.WrongQuestion: 409,
-    resuming.StillWaiting: 409,
-    early.NotKept: 409,
+    resume.WrongQuestion: 409,
+    resume.StillWaiting: 409,
+    early_answers.NotKept: 409,
     KeyTaken: 409,
     resume_events.EarlyVerdict: 409,
 }
@@ -131,7 +134,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
             refused.headers["Retry-After"] = str(error.retry_after)
         return refused
     request = context.get("request")  # a socket's message comes with none, and may change something
-    if (said := trouble.said(error, changing=request is None or request.method not in SAFE_METHODS)) is not None:
+    if (said := outages.said(error, changing=request is None or request.method not in SAFE_METHODS)) is not None:
         logger.warning("%s: %s", request.path if request is not None else "a socket", error)
         away = problem(said.status, said.code, said.words)
         away.headers["Retry-After"] = str(said.after)
@@ -160,7 +163,7 @@ def _extra(error: Exception) -> dict[str, Any]:
             services.AnswerInvalid()
             | InputInvalid()
             | TemplateInvalid()
-            | postponing.PostponingInvalid()
+            | deadline_changes.PostponingInvalid()
             | EndpointInvalid()
             | RepositoryInvalid()
             | CallInvalid()
@@ -172,7 +175,7 @@ def _extra(error: Exception) -> dict[str, Any]:
             return {"limit": error.limit}
         case services.SeveralQuestions():
             return {"pause_ids": [pause.shown_id for pause in error.pauses]}
-        case resuming.WrongQuestion():
+        case resume.WrongQuestion():
             return {"pause_id": error.pause.shown_id, "input_types": resume_events.types_of(error.pause)}
         case services.RevisionMismatch():
             before = revisions.earlier(error.pause, error.seen) if error.seen else None

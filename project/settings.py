@@ -14,7 +14,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from kombu import Exchange, Queue
 
-from hitl import rest
+from hitl.http import rest
 from project import steady
 from runs import defaults, env
 from runs.defaults import *  # noqa: F403  # every other WAYSTATION_…, each with its default
@@ -44,7 +44,7 @@ WAYSTATION_REPOSITORIES = defaults.repositories(WAYSTATION_DATA)
 WAYSTATION_SHARED = defaults.shared(WAYSTATION_DATA)
 WAYSTATION_FILES = defaults.files(WAYSTATION_DATA)
 DATA_UPLOAD_MAX_MEMORY_SIZE = max(WAYSTATION_BODY_BYTES, WAYSTATION_ORDER_BYTES, WAYSTATION_IMPORT_BYTES)
-"""Django's own limit knows no addresses; `hitl.incoming` does, and comes first."""
+"""Django's own limit knows no addresses; `hitl.http.incoming` does, and comes first."""
 
 
 def _secret_key() -> str:
@@ -100,7 +100,7 @@ INSTALLED_APPS = [
     "hitl",
 ]
 MIDDLEWARE = [
-    "hitl.tracing.middleware",
+    "hitl.http.tracing.middleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -112,10 +112,10 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "hitl.authentication.middleware",
-    "hitl.incoming.middleware",
-    "hitl.throttles.middleware",
-    "hitl.idempotency.middleware",
+    "hitl.http.authentication.middleware",
+    "hitl.http.incoming.middleware",
+    "hitl.http.throttles.middleware",
+    "hitl.http.idempotency.middleware",
     "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "project.urls"
@@ -162,20 +162,20 @@ WAYSTATION_PRIVATE = [
 ]
 """Files and folders that an earlier version may have left open to other users: they are closed at every start."""
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-SERIALIZATION_MODULES = {"json": "checkpoints.exact_json", "jsonl": "checkpoints.exact_jsonl"}
+SERIALIZATION_MODULES = {"json": "checkpoints.text.exact_json", "jsonl": "checkpoints.text.exact_jsonl"}
 """`dumpdata` and `loaddata` keep every microsecond."""
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator")
 ]
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
-AXES_HANDLER = "hitl.logins.Handler"
+AXES_HANDLER = "hitl.http.logins.Handler"
 AXES_FAILURE_LIMIT = WAYSTATION_LOGIN_FAILURES
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # the handler knows all three
-AXES_COOLOFF_TIME = "hitl.logins.waits"
+AXES_COOLOFF_TIME = "hitl.http.logins.waits"
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
-AXES_CLIENT_IP_CALLABLE = "hitl.clients.address_of"
-AXES_LOCKOUT_CALLABLE = "hitl.logins.locked_out"
+AXES_CLIENT_IP_CALLABLE = "hitl.http.clients.address_of"
+AXES_LOCKOUT_CALLABLE = "hitl.http.logins.locked_out"
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 LOGIN_URL = "login"
@@ -302,11 +302,11 @@ SPECTACULAR_SETTINGS = {
     "Each response has `X-Trace-Id`: the run's id where the request is about a run.",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/(v1|agent-work-orders)",
-    "PARSER_WHITELIST": ["hitl.incoming.JsonParser", "hitl.api_portable.DocumentParser"],
+    "PARSER_WHITELIST": ["hitl.http.incoming.JsonParser", "hitl.api.export.DocumentParser"],
     "ENUM_NAME_OVERRIDES": {
         "RunStatusEnum": "runs.states.RunStatus",
         "CheckpointStatusEnum": "checkpoints.models.CheckpointStatus",
-        "OccasionEnum": "hitl.outbound_models.Occasion",
+        "OccasionEnum": "hitl.models.outbound.Occasion",
     },
     "ENFORCE_NON_BLANK_FIELDS": True,
     "COMPONENT_SPLIT_PATCH": False,  # what a PATCH needs, its serializer says

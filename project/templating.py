@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.template.backends.django import DjangoTemplates, Template
 from django.utils.safestring import SafeString
 
-from checkpoints import codec
+from checkpoints.state import codec
 
 
 class Sendable(Template):

@@ -15,9 +15,9 @@ from django.shortcuts import render
 from django.template import loader
 from django.views.decorators.csrf import requires_csrf_token
 
-from checkpoints import trouble
+from checkpoints.database import outages
 from checkpoints.store import StoreUnavailable
-from hitl import problems
+from hitl.http import problems
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Unavailable:
 
 def during_trouble(request: HttpRequest, error: BaseException) -> HttpResponse | None:
     """The answer to a request that the database's own trouble kept from its answer; None for any other error. Needs no database."""
-    said = trouble.said(error, changing=request.method not in SAFE)
+    said = outages.said(error, changing=request.method not in SAFE)
     if said is None:
         return None
     logger.warning("%s %s: %s", request.method, request.path, error)

@@ -17,8 +17,8 @@ urlpatterns = [
     path("logout", auth.LogoutView.as_view(), name="logout"),
     path("admin/", admin.site.urls),
     path("api/v1/", include("runs.urls")),
-    path("api/v1/", include("hitl.api_urls")),
-    path("api/agent-work-orders/", include("hitl.printed")),  # as S4 prints them
+    path("api/v1/", include("hitl.api.urls")),
+    path("api/agent-work-orders/", include("hitl.api.printed_urls")),  # as S4 prints them
     path("api/schema/", SpectacularAPIView.as_view(permission_classes=[]), name="schema"),
     path("api/reference/", reference, name="reference"),
     path("favicon.ico", RedirectView.as_view(url="/static/favicon.svg"), name="favicon"),

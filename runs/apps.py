@@ -3,7 +3,8 @@ from typing import Any
 from django.apps import AppConfig
 from django.conf import settings
 
-from checkpoints import clock, private
+from checkpoints.database import clock
+from checkpoints.security import private_files
 from runs import checks as checks  # registers them
 from runs import defaults
 from runs.agents import model
@@ -20,9 +21,9 @@ class RunsConfig(AppConfig):
         defaults.fill(settings)  # here: models that are read next look at some
 
     def ready(self) -> None:
-        from runs import shipped  # here: models are not there before
+        from runs.definitions import shipped  # here: models are not there before
 
-        private.tighten(getattr(settings, "WAYSTATION_PRIVATE", ()), umask=getattr(settings, "WAYSTATION_UMASK", 0))
+        private_files.tighten(getattr(settings, "WAYSTATION_PRIVATE", ()), umask=getattr(settings, "WAYSTATION_UMASK", 0))
         timing.go_by(clock.now)
         shipped.register()
         model.configure(

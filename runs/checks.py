@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
 
 from checkpoints import checks
-from runs.steps import sandbox
+from runs.processes import sandbox
 from runs.workflows import extras
 
 

@@ -20,9 +20,10 @@ WAYSTATION_CLONE_BYTES = int(env.number("WAYSTATION_CLONE_BYTES", 1_000_000_000,
 WAYSTATION_COMMAND_SECONDS = env.number("WAYSTATION_COMMAND_SECONDS", 900, low=1)
 WAYSTATION_WORKFLOWS = env.items(
     "WAYSTATION_WORKFLOWS",
-    "runs.workflows.tidy_templates,runs.workflows.booking_templates,runs.agents.chat,runs.workflows.coding_templates",
+    "runs.contrib.repo_tidy,runs.contrib.booking,runs.contrib.chat,runs.contrib.coding",
 )
-"""Modules that register step functions, and may bring templates along (`runs.shipped`); those that we ship where it is not set."""
+"""Modules that register step functions, and may bring templates along (`runs.definitions.shipped`); those that we ship where it is not
+set."""
 WAYSTATION_CODER = env.text("WAYSTATION_CODER")
 """The command line agent that writes code: `claude-code`, `codex`, `gemini-cli`, or a JSON file. See docs/coding-agents.md."""
 WAYSTATION_COMMANDS = env.items("WAYSTATION_COMMANDS")
@@ -64,9 +65,10 @@ WAYSTATION_GATHER_WIDTH = int(env.number("WAYSTATION_GATHER_WIDTH", 100, low=1))
 WAYSTATION_GATHER_DEPTH = int(env.number("WAYSTATION_GATHER_DEPTH", 4, low=1))
 """How deep child runs may start child runs of their own."""
 WAYSTATION_REDACT = env.items("WAYSTATION_REDACT", "api_key,api_keys,password,passwords,secret,secrets,token,authorization,cookie,cookies")
-"""Names of secrets: what stands under them in a state, an event or an answer is not kept (`checkpoints.redaction`). Empty: all is kept."""
+"""Names of secrets: what stands under them in a state, an event or an answer is not kept (`checkpoints.state.redaction`). Empty: all is
+kept."""
 WAYSTATION_ENCRYPTION_KEYS = env.encryption_keys("WAYSTATION_ENCRYPTION_KEYS")
-"""Newest first; values are written with the first and read with any (`checkpoints.sealing`). None: nothing is encrypted."""
+"""Newest first; values are written with the first and read with any (`checkpoints.state.encryption`). None: nothing is encrypted."""
 WAYSTATION_CREDENTIALS_FROM_ENV = env.items("WAYSTATION_CREDENTIALS_FROM_ENV")
 """Environment variables that any run may use as credentials by their names, e.g. OPENAI_API_KEY; rows of the same name come first."""
 WAYSTATION_MODEL = env.model("WAYSTATION_MODEL", "WAYSTATION_MODEL_URL", "WAYSTATION_MODEL_CREDENTIAL")
@@ -138,7 +140,7 @@ WAYSTATION_CHAT_SERVICES = env.items(
 """Services of Apprise that may be used. Those whose host its address names, such as `mmosts` or `ntfys`, are for operators to add."""
 WAYSTATION_LINK_DAYS = env.number("WAYSTATION_LINK_DAYS", 7, low=0.01)
 """How long a link in a mail leads to its question."""
-WAYSTATION_DECISIONS = "hitl.decisions.Rows"
+WAYSTATION_DECISIONS = "hitl.decisions.approvals.Rows"
 """Who is asked what people decided, whenever a run acts on it: a class like `runs.engine.approvals.Decisions`."""
 WAYSTATION_SWEEP_SECONDS = env.number("WAYSTATION_SWEEP_SECONDS", 5, low=0.5)
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from checkpoints import sealing
+from checkpoints.state import encryption
 from runs import limits
 from runs.agents import config as agents
 from runs.agents.model import Endpoint, Price
@@ -135,12 +135,12 @@ def graphs(name: str) -> dict[str, str]:
 
 
 def encryption_keys(name: str) -> list[str]:
-    """Keys as `checkpoints.sealing` takes them. The message names the variable and the place, never a key."""
+    """Keys as `checkpoints.state.encryption` takes them. The message names the variable and the place, never a key."""
     keys = items(name)
     for place, _ in enumerate(keys, start=1):
         try:
-            sealing.ring_of(keys[:place])
-        except sealing.BadKey as error:
+            encryption.ring_of(keys[:place])
+        except encryption.BadKey as error:
             raise ImproperlyConfigured(f"{name}, key {place}: {error}") from None
     return keys
 

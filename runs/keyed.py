@@ -1,6 +1,6 @@
 """What a request that names an `Idempotency-Key` makes: said in the transaction that makes it, so that the key is used up with it.
 
-The request's key is a row that `hitl.idempotency` writes when `made` is called: both are committed, or neither. Of two requests with
+The request's key is a row that `hitl.http.idempotency` writes when `made` is called: both are committed, or neither. Of two requests with
 one key the second finds the row taken, and all that its own transaction wrote is undone. Outside of such a request `made` does nothing.
 """
 

@@ -11,7 +11,7 @@ from celery import Task
 from django.conf import settings
 from django.db import connection
 
-from checkpoints import chores
+from checkpoints.retention import jobs
 from runs.engine import clocks
 
 
@@ -21,7 +21,7 @@ class Round(Task):  # type: ignore[type-arg]  # no such argument at run time
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not (self.request.called_directly or self.request.is_eager):
             check_connection()
-            if not chores.begin_round(f"round {self.name}"[-40:], apart=_every(self.name) / 2):
+            if not jobs.begin_round(f"round {self.name}"[-40:], apart=_every(self.name) / 2):
                 return None
         return super().__call__(*args, **kwargs)
 

@@ -19,14 +19,16 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, transaction
 from kombu.exceptions import ChannelError
 
-from checkpoints import clock, ids, locks, trouble
-from checkpoints.prepared import Prepared
-from checkpoints.rounds import Row
+from checkpoints import ids
+from checkpoints.database import clock, locks, outages
+from checkpoints.database.rounds import Row
 from checkpoints.store import StoreUnavailable
-from runs import keeping, workspaces
-from runs.engine import lease, putting_off, recovery
+from checkpoints.store.prepared_queries import Prepared
+from runs import retention
+from runs.engine import lease, postpone, recovery
 from runs.engine.advance import advance
-from runs.engine.stopping import stopping
+from runs.engine.shutdown import stopping
+from runs.git import housekeeping
 from runs.models import QueuedTurn
 from runs.rounds import Round
 from runs.rounds import check_connection as check_connection
@@ -69,12 +71,12 @@ def advance_run(run_id: str) -> None:
     try:
         wake = advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS)
     except StoreUnavailable as error:
-        return putting_off.put_off(uuid.UUID(run_id), words=str(error))
+        return postpone.put_off(uuid.UUID(run_id), words=str(error))
     except (DatabaseError, InterfaceError) as error:
-        if not trouble.is_trouble(error):
+        if not outages.is_trouble(error):
             raise
         check_connection()
-        return putting_off.cut_off(uuid.UUID(run_id), words=str(error))
+        return postpone.cut_off(uuid.UUID(run_id), words=str(error))
     for wanted, queue in wake:
         send(wanted, queue)
     if uuid.UUID(run_id) not in {wanted for wanted, _ in wake}:
@@ -102,7 +104,7 @@ def _sweep() -> None:
             send(run_id, queue, urgency)
     for thread_id in set(QueuedTurn.objects.due().values_list("thread", flat=True)[:TURNS]):
         send_next_turn(thread_id)
-    for chore in (keeping, workspaces):
+    for chore in (retention, housekeeping):
         with Row(logger, chore.__name__):
             chore.tend(now=clock.read())
 

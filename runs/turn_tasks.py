@@ -6,14 +6,14 @@ import uuid
 
 from celery import shared_task
 
-from runs import queued
 from runs.rounds import check_connection
 from runs.tasks import NEXT_TURN, send
+from runs.threads import message_queue
 
 
 @shared_task(name=NEXT_TURN, ignore_result=True)
 def begin_next(thread_id: str) -> None:
     check_connection()
-    run = queued.begin_next(uuid.UUID(thread_id))
+    run = message_queue.begin_next(uuid.UUID(thread_id))
     if run is not None:
         send(run.pk, run.queue)

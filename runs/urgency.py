@@ -8,7 +8,7 @@ import uuid
 from django.db.models import F, Window
 from django.db.models.functions import RowNumber
 
-from checkpoints.people import User
+from checkpoints.database.people import User
 from runs.models import Run, RunQuerySet
 from runs.states import PENDING
 

@@ -2,16 +2,16 @@
 
 from django.urls import path
 
-from runs import api, api_tools
+from runs.api import tools, work_orders
 
 urlpatterns = [
-    path("work-orders", api.WorkOrders.as_view()),
-    path("repositories", api.Repositories.as_view()),
-    path("repositories/<repo:repository_id>", api.RepositoryDetail.as_view()),
-    path("repositories/<repo:repository_id>/template-execution", api.TemplateExecution.as_view()),
-    path("templates/workflows", api.WorkflowTemplates.as_view()),
-    path("templates/workflows/<slug:slug>", api.WorkflowTemplate.as_view()),
-    path("templates/steps/<slug:slug>", api.WorkflowStepTemplate.as_view()),
-    path("tools", api_tools.Tools.as_view()),
-    path("tools/explain", api_tools.Explain.as_view()),
+    path("work-orders", work_orders.WorkOrders.as_view()),
+    path("repositories", work_orders.Repositories.as_view()),
+    path("repositories/<repo:repository_id>", work_orders.RepositoryDetail.as_view()),
+    path("repositories/<repo:repository_id>/template-execution", work_orders.TemplateExecution.as_view()),
+    path("templates/workflows", work_orders.WorkflowTemplates.as_view()),
+    path("templates/workflows/<slug:slug>", work_orders.WorkflowTemplate.as_view()),
+    path("templates/steps/<slug:slug>", work_orders.WorkflowStepTemplate.as_view()),
+    path("tools", tools.Tools.as_view()),
+    path("tools/explain", tools.Explain.as_view()),
 ]

@@ -12,13 +12,14 @@ from django.contrib.auth.models import Group, User
 
 from checkpoints import store
 from checkpoints.models import Event, EventKind, Thread
-from runs import definitions, threads
-from runs.agents import chat
+from runs import definitions
 from runs.agents.approval import Rule
 from runs.agents.tools import ToolFailed, ToolUse, tool
+from runs.contrib import chat
 from runs.engine.advance import advance
 from runs.models import Pause, Run
-from runs.threads import Turn
+from runs.threads import turns
+from runs.threads.turns import Turn
 from tests.openai_server import Answer, Endpoint, by_loop, serving
 
 MADE: Counter[str] = Counter()
@@ -72,7 +73,7 @@ def load(base_url: str, *, slug: str = "agent-test", retry: dict[str, Any] | Non
 
 @pytest.fixture
 def thread(ana: User, team: Group) -> Thread:
-    return threads.open_thread(by=ana, team=team)
+    return turns.open_thread(by=ana, team=team)
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 def say(thread: Thread, text: str, *, by: Any, slug: str = "agent-test") -> Run:
     """A turn, taken as far as it goes."""
-    return go_on(threads.invoke(thread.pk, Turn(template=slug, input={"input": text}), by=by))
+    return go_on(turns.invoke(thread.pk, Turn(template=slug, input={"input": text}), by=by))
 
 
 def go_on(run: Run) -> Run:

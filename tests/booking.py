@@ -11,12 +11,12 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from checkpoints import store
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
+from runs.contrib.booking.samples import make_samples
+from runs.contrib.einvoice.model import Invoice
+from runs.contrib.einvoice.writing import to_ubl
 from runs.models import Pause, WorkOrder
-from runs.workflows.booking_samples import make_samples
-from runs.workflows.invoice_model import Invoice
-from runs.workflows.invoice_writing import to_ubl
 from tests.conftest import drive, fresh, pause_of
 
 

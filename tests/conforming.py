@@ -16,7 +16,7 @@ from schemathesis.generation.feedback import NO_FEEDBACK
 from schemathesis.openapi.checks import RejectedPositiveData
 from schemathesis.pytest._test_builder import build_operation_test
 
-from hitl import idempotency
+from hitl.http import idempotency
 
 STREAMS = "/stream$"
 """They do not end by themselves, and are no part of Django."""

@@ -20,8 +20,9 @@ from django.db import connection
 from django.test import Client, TransactionTestCase
 from rest_framework.test import APIClient
 
-from checkpoints import redaction, store
+from checkpoints import store
 from checkpoints.models import Checkpoint, Event, Thread
+from checkpoints.state import redaction
 from hitl.models import ApiToken
 from runs import services as runs
 from runs.agents import model

@@ -24,15 +24,15 @@ from django.utils import timezone
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
-from hitl import services
+from hitl.decisions import services
+from hitl.decisions.services import AlreadyAnswered
 from hitl.models import Decision, Ledger, Via
-from hitl.services import AlreadyAnswered
 from runs import definitions
 from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
-from runs.forks import NothingToFork
 from runs.models import Pause, Run, WorkOrder
+from runs.services.forks import NothingToFork
 from runs.states import ENDED, FAILED, PAUSED, PENDING, RUNNING, RunEnded
 from runs.workflows.base import Context, Done, Go, Outcome, Report, State, StepFailed
 from runs.workflows.registry import step

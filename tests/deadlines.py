@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from checkpoints.models import Event
-from hitl import deadlines
+from hitl.decisions import deadlines
 from runs import definitions
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive

@@ -9,12 +9,16 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from checkpoints import codec, portable
+from checkpoints.export import thread_document
 from checkpoints.models import Thread
-from hitl import anchors, erasure, services, waitgate
-from hitl import portable as whole
+from checkpoints.state import codec
+from hitl.decisions import services
+from hitl.ledger import anchors
 from hitl.models import ApiToken, Delegation, InboundSource, Via, Vote
 from hitl.outbound import endpoints
+from hitl.threads import erasure
+from hitl.threads import export as whole
+from hitl.wait_gate import primitives
 from runs.models import Credential, Pause, Repository, TemplateAccess
 from tests.conftest import drive, pause_of
 
@@ -87,8 +91,8 @@ def one_of_each(paused, root, ana):
     """A row of every registered model, and a page's key for each."""
     ApiToken.make(ana, name="a program")
     InboundSource.objects.create(name="crm", user=ana, secrets=[InboundSource.new_secret()])
-    waitgate.create_checkpoint("r", "n", {}, {}, "b", by=ana)
-    waitgate.ingest_resume_event("r", {"x": 1}, {}, node_id="later", by=ana)
+    primitives.create_checkpoint("r", "n", {}, {}, "b", by=ana)
+    primitives.ingest_resume_event("r", {"x": 1}, {}, node_id="later", by=ana)
     Repository.objects.create(name="one", url="/somewhere")
     TemplateAccess.objects.create(slug="writing")
     Credential.objects.create(name="forge", value="a token of the forge")
@@ -101,5 +105,5 @@ def one_of_each(paused, root, ana):
     anchors.drop_due(now=timezone.now())
     endpoints.send_test(ana, endpoints.make(root, channel="email", target="all@example.org", scope="everybody")[0])
     erasure.erase(Thread.objects.create(owner=ana).pk, by="root", reason="x")
-    document = portable.read(codec.encode(whole.export(paused.thread_id)).encode(), limit=10_000_000)
+    document = thread_document.read(codec.encode(whole.export(paused.thread_id)).encode(), limit=10_000_000)
     whole.load(document, owner=ana)

@@ -7,7 +7,8 @@ import json
 import re
 from typing import Any
 
-from checkpoints import codec, portable
+from checkpoints.export import thread_document
+from checkpoints.state import codec
 
 IDS = re.compile(r"\b(?:thr|run|ckpt|pse|dec|art)_[0-9a-hjkmnp-tv-z]{26}\b")
 OF_THE_SERVER = ("exported_at", "digest")
@@ -25,7 +26,7 @@ def alike(document: dict[str, Any]) -> Any:
         for row in plain[section]:
             row.pop("imported", None)
     for row in plain["checkpoints"]:  # what a step or an approval could rely on is not kept
-        row["metadata"] = {name: value for name, value in row["metadata"].items() if name in portable.KEPT}
+        row["metadata"] = {name: value for name, value in row["metadata"].items() if name in thread_document.KEPT}
     seen: dict[str, str] = {}
     text = IDS.sub(lambda found: seen.setdefault(found[0], f"{found[0].split('_')[0]}#{len(seen)}"), codec.encode(plain))
     return json.loads(text)
@@ -33,7 +34,7 @@ def alike(document: dict[str, Any]) -> Any:
 
 def signed(document: dict[str, Any]) -> bytes:
     """As bytes, with the digest that its content has now: as somebody would who knows the format."""
-    document["digest"] = portable.digest(document)
+    document["digest"] = thread_document.digest(document)
     return codec.encode(document).encode()
 
 

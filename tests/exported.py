@@ -8,11 +8,13 @@ import json
 import pytest
 from django.utils import timezone
 
-from checkpoints import codec, portable
+from checkpoints.export import thread_document
 from checkpoints.models import Memo
-from hitl import invariants, services
-from hitl import portable as whole
+from checkpoints.state import codec
+from hitl.decisions import services
 from hitl.models import Via
+from hitl.operations import invariants
+from hitl.threads import export as whole
 from tests.conftest import drive, pause_of
 from tests.documents import signed
 
@@ -20,7 +22,7 @@ LIMIT = 10_000_000
 
 
 def read(document):
-    return portable.read(signed(document), limit=LIMIT)
+    return thread_document.read(signed(document), limit=LIMIT)
 
 
 def bring_in(document, owner):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hitl import deadlines
+from hitl.decisions import deadlines
 from runs.models import Pause
 
 URL = "/api/v1/workflows"

@@ -12,10 +12,11 @@ from django.contrib.auth.models import Group
 from django.test import Client
 from django.utils import timezone
 
-from hitl import services, signing
+from hitl.decisions import services
 from hitl.models import InboundSource, Via
+from hitl.models.outbound import Delivery
 from hitl.outbound import endpoints
-from hitl.outbound_models import Delivery
+from hitl.wait_gate import signatures
 from runs import definitions
 from runs.models import Pause
 from tests.conftest import drive, pause_of
@@ -104,5 +105,5 @@ def asking(world: World, **review: Any) -> Pause:
 def signed(url: str, body: dict[str, Any]) -> Sent:
     """As a source sends it: its message's id is the key."""
     raw, now = json.dumps(body).encode(), timezone.now()
-    signature = signing.sign(SECRET, "msg_1", now, raw)
-    return Sent(url, raw, "", {signing.ID: "msg_1", signing.TIMESTAMP: str(int(now.timestamp())), signing.SIGNATURE: signature})
+    signature = signatures.sign(SECRET, "msg_1", now, raw)
+    return Sent(url, raw, "", {signatures.ID: "msg_1", signatures.TIMESTAMP: str(int(now.timestamp())), signatures.SIGNATURE: signature})

@@ -229,7 +229,7 @@ def make_world() -> tuple[World, dict[str, Sent]]:
     from django.conf import settings
     from django.db import connection
 
-    from hitl import replaying
+    from hitl.http import replay
     from tests import keyed_cases
     from tests.keyed_cases import Sent
     from tests.matrix import world as worlds
@@ -237,7 +237,7 @@ def make_world() -> tuple[World, dict[str, Sent]]:
     from tests.matrix.walk import fill
 
     settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, "testserver"]
-    replaying.ANSWERING = dt.timedelta(0)  # nobody waits here for the answer of a server that is known to be dead
+    replay.ANSWERING = dt.timedelta(0)  # nobody waits here for the answer of a server that is known to be dead
     worlds.load_templates()
     world = worlds.build()
     world.client(worlds.BY_NAME["owner"]).get("/api/v1/work-orders")  # what a first request imports, no child imports again

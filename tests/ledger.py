@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from checkpoints import guard
-from hitl import guards
+from checkpoints.models import append_only
+from hitl.ledger import triggers
 
 
 def let_flush() -> None:
@@ -19,7 +19,7 @@ def let_flush() -> None:
 
     def sql_flush(self: Any, *args: Any, **kwargs: Any) -> list[str]:
         statements = [one for one in flush(self, *args, **kwargs) if "checkpoints_guard" not in one]
-        opening = f"INSERT INTO checkpoints_guard (opens) VALUES ('{guard.EMPTY}')"  # a constant
+        opening = f"INSERT INTO checkpoints_guard (opens) VALUES ('{append_only.EMPTY}')"  # a constant
         return [opening, *statements, "DELETE FROM checkpoints_guard"] if statements else []
 
     operations.sql_flush = sql_flush  # type: ignore[method-assign]  # put in place of the method, on purpose
@@ -28,7 +28,7 @@ def let_flush() -> None:
 @pytest.fixture
 def unguarded(db: None) -> Iterator[None]:
     """Without the triggers, which an owner of the database may drop."""
-    guard.remove()
+    append_only.remove()
     yield
     if not connection.needs_rollback:
-        guards.install()
+        triggers.install()

@@ -13,13 +13,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from hitl.outbound import chat, endpoints, planning, sending
-from hitl.outbound_models import Delivery, Endpoint
+from hitl.decisions import notifications
+from hitl.models.outbound import Delivery, Endpoint
+from hitl.outbound import chat, endpoints, sending
 
 
 def relay() -> int:
     """What beat and a worker do: plan, then send; gives how many messages were tried."""
-    planning.announce()
+    notifications.announce()
     return sending.deliver(seconds=30)
 
 

@@ -14,7 +14,7 @@ from django.db import connection
 from django.db.backends.signals import connection_created
 from django.utils import timezone
 
-from checkpoints import clock
+from checkpoints.database import clock
 
 PATH = "SET search_path = moved, pg_catalog, public"
 MOVED = """CREATE OR REPLACE FUNCTION moved.statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE

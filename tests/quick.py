@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.color import no_style
 from django.db import connections, models, transaction
 
-from runs import shipped
+from runs.definitions import shipped
 from runs.models import StepTemplate, Template
 from tests import steps
 

@@ -9,19 +9,19 @@ from django.apps import apps
 from django.conf import settings
 from django.db import connection
 
-from checkpoints import sealing
+from checkpoints.state import encryption
 
-OLD, NEW = sealing.new_key(), sealing.new_key()
+OLD, NEW = encryption.new_key(), encryption.new_key()
 
 
 @contextmanager
 def keys(*texts: str) -> Iterator[None]:
     """Encrypt with the first of these keys, and know the others, as a process that was started so."""
-    sealing.configure(texts)
+    encryption.configure(texts)
     try:
         yield
     finally:
-        sealing.configure(settings.WAYSTATION_ENCRYPTION_KEYS)
+        encryption.configure(settings.WAYSTATION_ENCRYPTION_KEYS)
 
 
 def dump() -> str:

@@ -10,13 +10,13 @@ import pytest
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Thread
-from hitl import threads
 from hitl.models import Via
+from hitl.threads import messages
 from runs import definitions
-from runs import threads as turns
 from runs.engine.advance import advance
 from runs.models import Run
-from runs.threads import Turn
+from runs.threads import turns as turns
+from runs.threads.turns import Turn
 from runs.workflows.base import Ask, Context, Go, Outcome, Report, State, StepFailed
 from runs.workflows.registry import step
 
@@ -63,11 +63,11 @@ def thread(templates: None, ana, team) -> Thread:
 
 
 @pytest.fixture
-def give(thread, ana) -> Callable[..., threads.Said]:
+def give(thread, ana) -> Callable[..., messages.Said]:
     """Give the thread a turn, and let workers work."""
 
-    def give(by=ana, auto_resume_pending: bool = True, **turn: Any) -> threads.Said:
-        said = threads.say(thread.pk, Turn(**turn), by=by, via=Via.REST, auto_resume_pending=auto_resume_pending)
+    def give(by=ana, auto_resume_pending: bool = True, **turn: Any) -> messages.Said:
+        said = messages.say(thread.pk, Turn(**turn), by=by, via=Via.REST, auto_resume_pending=auto_resume_pending)
         drive(said.run)
         return said
 

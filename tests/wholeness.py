@@ -8,8 +8,9 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from hitl import invariants, services
+from hitl.decisions import services
 from hitl.models import Via
+from hitl.operations import invariants
 from tests.anything import order_that as order_that
 from tests.conftest import drive, fresh, pause_of
 

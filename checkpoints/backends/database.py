@@ -13,8 +13,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F, ManyToOneRel, QuerySet
 
-from checkpoints import bodies, codec, store
-from checkpoints.backends.base import (
+from checkpoints import store
+from checkpoints.contract.base import (
     PAGE,
     CheckpointStore,
     CheckpointUnknown,
@@ -30,6 +30,8 @@ from checkpoints.backends.base import (
     to_drop,
 )
 from checkpoints.models import Checkpoint, Thread
+from checkpoints.state import codec
+from checkpoints.store import bodies
 
 
 class DatabaseStore(CheckpointStore):

@@ -16,8 +16,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from checkpoints import clock, codec
-from checkpoints.backends.base import (
+from checkpoints.contract.base import (
     MISSHAPEN,
     PAGE,
     BodyStore,
@@ -35,6 +34,8 @@ from checkpoints.backends.base import (
     to_drop,
     unpacked,
 )
+from checkpoints.database import clock
+from checkpoints.state import codec
 
 SNAPSHOT_EVERY = 20
 ALL = 10**9

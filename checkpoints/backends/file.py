@@ -15,9 +15,9 @@ import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from checkpoints import codec
-from checkpoints.backends.base import MISSHAPEN, CheckpointDamaged, HeadMoved, StoreUnavailable, unpacked
 from checkpoints.backends.documents import Change, DocumentStore, refuse_missing
+from checkpoints.contract.base import MISSHAPEN, CheckpointDamaged, HeadMoved, StoreUnavailable, unpacked
+from checkpoints.state import codec
 
 NOTE, BODY = ".note", ".body"
 

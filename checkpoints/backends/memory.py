@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from checkpoints.backends.base import HeadMoved
 from checkpoints.backends.documents import Change, DocumentStore, refuse_missing
+from checkpoints.contract.base import HeadMoved
 
 
 @dataclass

@@ -15,8 +15,8 @@ import redis
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-from checkpoints.backends.base import CheckpointUnknown, HeadMoved, StoreUnavailable
 from checkpoints.backends.documents import Change, DocumentStore
+from checkpoints.contract.base import CheckpointUnknown, HeadMoved, StoreUnavailable
 
 APPLY = """
 local head = redis.call('GET', KEYS[1]) or ''

@@ -9,10 +9,11 @@ from typing import Any
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from checkpoints import graph_state, ids
-from checkpoints.graph_models import GraphBlob
-from checkpoints.graph_state import Value
+from checkpoints import ids
 from checkpoints.langgraph.serializer import StrictSerializer
+from checkpoints.models.graphs import GraphBlob
+from checkpoints.store import graph_state
+from checkpoints.store.graph_state import Value
 
 ROOM = 64 * 1024 * 1024
 """Bytes of values that are remembered."""

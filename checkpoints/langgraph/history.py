@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkpoints import graph_state
-from checkpoints.graph_models import GraphCheckpoint
 from checkpoints.langgraph.rows import Address, Rows, readable
-from checkpoints.store import CheckpointDamaged
+from checkpoints.models.graphs import GraphCheckpoint
+from checkpoints.store import CheckpointDamaged, graph_state
 
 PAGE = 200
 Loads = Callable[[tuple[str, bytes]], Any]

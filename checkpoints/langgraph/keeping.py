@@ -10,12 +10,12 @@ from typing import Any
 from django.db.models import ProtectedError, RestrictedError
 
 from checkpoints import ids
-from checkpoints.graph_keys import checkpoint_pk
-from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
-from checkpoints.graph_state import TRIGGER
 from checkpoints.langgraph.history import Loads
 from checkpoints.langgraph.rows import Address, Owner, Rows
 from checkpoints.models import Checkpoint, Thread
+from checkpoints.models.graphs import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
+from checkpoints.store.graph_keys import checkpoint_pk
+from checkpoints.store.graph_state import TRIGGER
 
 BATCH = 500
 Version = tuple[str, str]

@@ -18,14 +18,14 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 
-from checkpoints import codec, graph_state, sealing
-from checkpoints.graph_keys import checkpoint_pk
-from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
-from checkpoints.graph_state import Value
 from checkpoints.langgraph.blobs import Blobs, dump
 from checkpoints.langgraph.statements import Statement, upsert
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from checkpoints.store import CheckpointDamaged, StateLocked
+from checkpoints.models.graphs import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
+from checkpoints.state import codec, encryption
+from checkpoints.store import CheckpointDamaged, StateLocked, graph_state
+from checkpoints.store.graph_keys import checkpoint_pk
+from checkpoints.store.graph_state import Value
 
 REMEMBERED = 1000
 """Places, and latest checkpoints."""
@@ -332,7 +332,7 @@ def readable(what: str) -> Iterator[None]:
         yield
     except graph_state.Damaged as error:
         raise CheckpointDamaged(f"{what}: {error}. Nothing was resumed from it.") from error
-    except sealing.KeyMissing as error:
+    except encryption.KeyMissing as error:
         raise StateLocked(f"{what}: {error}") from error
 
 

@@ -25,15 +25,16 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from checkpoints import codec, graph_state
-from checkpoints.graph_keys import key_of
-from checkpoints.graph_models import GraphThread
 from checkpoints.langgraph import blobs, keeping
 from checkpoints.langgraph.history import histories
 from checkpoints.langgraph.rows import Address, Found, Owner, Put, Rows
 from checkpoints.langgraph.serializer import PayloadRefused, check_kind, strict
 from checkpoints.langgraph.worker import Kind, Worker
 from checkpoints.models import Thread
+from checkpoints.models.graphs import GraphThread
+from checkpoints.state import codec
+from checkpoints.store import graph_state
+from checkpoints.store.graph_keys import key_of
 
 PAGE = 50
 INLINE = 256

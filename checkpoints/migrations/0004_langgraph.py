@@ -51,7 +51,7 @@ class Migration(migrations.Migration):
                 ('key', models.UUIDField(help_text="LangGraph's checkpoint_id, a time-ordered UUID; the same in a copied thread.")),
                 ('parent', models.UUIDField(help_text="The parent's key.", null=True)),
                 ('run', models.TextField(blank=True, help_text="LangGraph's run_id.")),
-                ('kind', models.CharField(help_text='How content was serialised: see checkpoints.graph_state.', max_length=40)),
+                ('kind', models.CharField(help_text='How content was serialised: see checkpoints.store.graph_state.', max_length=40)),
                 ('content', models.BinaryField()),
                 ('namespace', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='checkpoints', to='checkpoints.graphnamespace')),
             ],

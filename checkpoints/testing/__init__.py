@@ -1,4 +1,4 @@
-"""The contract of `checkpoints.backends.base.CheckpointStore` as tests, for every backend there is and for yours:
+"""The contract of `checkpoints.contract.base.CheckpointStore` as tests, for every backend there is and for yours:
 
     class TestMyStore(CheckpointContract):
         def setting(self):

@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
-from checkpoints.backends.base import CheckpointDamaged, CheckpointStore, CheckpointUnknown, HeadMoved, Kept
+from checkpoints.contract.base import CheckpointDamaged, CheckpointStore, CheckpointUnknown, HeadMoved, Kept
 from checkpoints.testing.hooks import ACTIVE, RUN, Hooks, chain
 
 WRITERS = 6

@@ -17,8 +17,8 @@ from typing import Any
 
 import django
 
-from checkpoints import configured
-from checkpoints.backends.base import CheckpointStore, Entry, HeadMoved, Kept
+from checkpoints.contract import configured
+from checkpoints.contract.base import CheckpointStore, Entry, HeadMoved, Kept
 
 PROMPT = "approve-pr"
 LOOPS = 3

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from checkpoints import configured, ids
-from checkpoints.backends.base import CheckpointStore, Entry, Kept
+from checkpoints import ids
+from checkpoints.contract import configured
+from checkpoints.contract.base import CheckpointStore, Entry, Kept
 
 ACTIVE = Entry(status="active", next_step="work")
 WAITS = Entry(status="pending_input", node_id="ask")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.backends.base import CheckpointStore
+from checkpoints.contract.base import CheckpointStore
 from checkpoints.testing.hooks import ACTIVE, RUN, WAITS, Hooks, chain
 
 

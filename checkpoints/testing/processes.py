@@ -12,7 +12,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from checkpoints.backends.base import CheckpointStore
+from checkpoints.contract.base import CheckpointStore
 from checkpoints.testing import driver
 from checkpoints.testing.hooks import RUN, Hooks
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from checkpoints import codec
-from checkpoints.backends.base import BodyStore, CheckpointStore, CheckpointUnknown, Entry, Kept
+from checkpoints.contract.base import BodyStore, CheckpointStore, CheckpointUnknown, Entry, Kept
+from checkpoints.state import codec
 from checkpoints.testing.hooks import ACTIVE, RUN, Hooks, chain
 
 ODD: dict[str, Any] = {

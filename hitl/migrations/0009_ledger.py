@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='decision',
             name='evidence',
-            field=models.CharField(blank=True, help_text='The blob that holds what the reviewer was shown: `hitl.evidence`.', max_length=64),
+            field=models.CharField(blank=True, help_text='The blob that holds what the reviewer was shown: `hitl.ledger.evidence`.', max_length=64),
         ),
         migrations.AddField(
             model_name='decision',

@@ -43,7 +43,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='vote',
             name='external_key',
-            field=models.CharField(help_text='Tells addresses apart: `hitl.outsiders`.', max_length=40, null=True),
+            field=models.CharField(help_text='Tells addresses apart: `hitl.decisions.external_reviewer`.', max_length=40, null=True),
         ),
         migrations.AlterField(
             model_name='vote',

@@ -1,4 +1,4 @@
-"""Addresses that people give for messages, reached as `runs.addresses` has it, with what operators allow for webhooks and chat."""
+"""Addresses that people give for messages, reached as `runs.security.ssrf` has it, with what operators allow for webhooks and chat."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from django.conf import settings
 
-from runs import addresses
-from runs.addresses import AddressRefused as AddressRefused
-from runs.addresses import Answer as Answer
-from runs.addresses import CannotReach as CannotReach
-from runs.addresses import Resolver, Target
-from runs.addresses import look_up as look_up
-from runs.addresses import parse as parse
+from runs.security import ssrf
+from runs.security.ssrf import AddressRefused as AddressRefused
+from runs.security.ssrf import Answer as Answer
+from runs.security.ssrf import CannotReach as CannotReach
+from runs.security.ssrf import Resolver, Target
+from runs.security.ssrf import look_up as look_up
+from runs.security.ssrf import parse as parse
 
 ANSWER_BYTES = 2_000
 """What is read of an answer."""
@@ -23,26 +23,26 @@ SETTING = "WAYSTATION_OUTBOUND_ALLOW"
 
 def allowed_host(host: str) -> bool:
     """Whether the operators named this host as one that may be reached, wherever it is."""
-    return addresses.allowed_host(host, settings.WAYSTATION_OUTBOUND_ALLOW)
+    return ssrf.allowed_host(host, settings.WAYSTATION_OUTBOUND_ALLOW)
 
 
 def reachable(host: str, port: int, *, resolver: Resolver | None = None) -> tuple[str, bool]:
     """The address to connect to, and whether operators named it; raises AddressRefused, CannotReach where there is none."""
-    return addresses.reachable(host, port, allow=settings.WAYSTATION_OUTBOUND_ALLOW, resolver=resolver or look_up, setting=SETTING)
+    return ssrf.reachable(host, port, allow=settings.WAYSTATION_OUTBOUND_ALLOW, resolver=resolver or look_up, setting=SETTING)
 
 
 def check(url: str, *, resolver: Resolver | None = None) -> tuple[Target, str]:
     """What to connect to for a URL, and at which address; raises AddressRefused and CannotReach."""
-    return addresses.check(url, allow=settings.WAYSTATION_OUTBOUND_ALLOW, resolver=resolver or look_up, setting=SETTING)
+    return ssrf.check(url, allow=settings.WAYSTATION_OUTBOUND_ALLOW, resolver=resolver or look_up, setting=SETTING)
 
 
 def exchange(method: str, target: Target, address: str, headers: Mapping[str, str], *, body: bytes | None) -> Answer:
     """One request to what `check` gave, in the time that a receiver has; raises CannotReach."""
     seconds = settings.WAYSTATION_OUTBOUND_SECONDS
-    return addresses.exchange(method, target, address, headers, body=body, seconds=seconds, limit=LIBRARY_BYTES)
+    return ssrf.exchange(method, target, address, headers, body=body, seconds=seconds, limit=LIBRARY_BYTES)
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, resolver: Resolver | None = None) -> Answer:
     """Send a POST and give what was answered; raises AddressRefused, and CannotReach."""
     target, address = check(url, resolver=resolver)
-    return addresses.exchange("POST", target, address, headers, body=body, seconds=seconds, limit=ANSWER_BYTES)
+    return ssrf.exchange("POST", target, address, headers, body=body, seconds=seconds, limit=ANSWER_BYTES)

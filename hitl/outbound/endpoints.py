@@ -9,11 +9,11 @@ from typing import Any, Literal
 from django.contrib.auth.models import Group
 from django.db import transaction
 
-from checkpoints import clock
+from checkpoints.database import clock
+from checkpoints.database.people import User
 from checkpoints.models import Thread
-from checkpoints.people import User
+from hitl.models.outbound import Channel, Delivery, Endpoint, Occasion
 from hitl.outbound import addresses, chat, recipients, signatures
-from hitl.outbound_models import Channel, Delivery, Endpoint, Occasion
 from runs import keyed
 
 ROTATION = dt.timedelta(hours=24)

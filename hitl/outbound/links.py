@@ -19,13 +19,14 @@ from django.conf import settings
 from django.urls import get_script_prefix, reverse
 from django.utils.crypto import salted_hmac
 
-from checkpoints import clock, dates
-from checkpoints.fields import demand
-from checkpoints.people import User
-from hitl import outside
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from checkpoints.models.fields import demand
+from checkpoints.text import dates
+from hitl.decisions import external_access
+from hitl.decisions.external_reviewer import Outsider
 from hitl.models import Decision
-from hitl.outbound_models import Delivery, Link
-from hitl.outsiders import Outsider
+from hitl.models.outbound import Delivery, Link
 from runs.models import Pause
 from runs.states import PauseStatus
 from runs.workflows.sequence import REVISE
@@ -74,7 +75,7 @@ def unsent(deliveries: Iterable[Delivery], *, by: User) -> dict[uuid.UUID, str]:
 
 
 def _purpose(pause: Pause, delivery: Delivery) -> Link.Purpose:
-    answers = may_answer(pause) if delivery.recipient else outside.may_answer(pause, delivery.contact)
+    answers = may_answer(pause) if delivery.recipient else external_access.may_answer(pause, delivery.contact)
     return Link.Purpose.ANSWER if answers else Link.Purpose.REVIEW
 
 

@@ -10,11 +10,11 @@ from django.conf import settings
 from django.core.mail import BadHeaderError, EmailMultiAlternatives
 from django.template.loader import render_to_string
 
-from checkpoints.fields import demand
+from checkpoints.models.fields import demand
+from hitl.models.outbound import ASKING, Delivery, Occasion
 from hitl.outbound.addresses import AddressRefused, CannotReach
 from hitl.outbound.messages import Message
 from hitl.outbound.recipients import why_no_address
-from hitl.outbound_models import ASKING, Delivery, Occasion
 
 
 def address_of(delivery: Delivery) -> str:

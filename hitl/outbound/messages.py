@@ -10,14 +10,16 @@ from django.conf import settings
 from django.urls import reverse
 from django.utils import timezone
 
-from checkpoints import sealing, unseen
-from checkpoints.fields import demand
-from hitl import markdown, outside, policy
+from checkpoints.models.fields import demand
+from checkpoints.state import encryption
+from checkpoints.text import invisible
+from hitl.decisions import external_access, policy
 from hitl.models import Decision, OuterRun
+from hitl.models.outbound import ASKING, Channel, Delivery, Occasion
 from hitl.outbound import links
 from hitl.outbound.quotas import CHOSEN
-from hitl.outbound_models import ASKING, Channel, Delivery, Occasion
-from hitl.places import place_of
+from hitl.rendering import markdown
+from hitl.rendering.links import place_of
 from runs.models import Pause
 
 CONTENT = 6_000
@@ -71,9 +73,9 @@ def of(delivery: Delivery) -> Message:
         return Message(
             "Waystation: a test", "This is a test", "It works: questions that wait for you will arrive here.", "", "", [], None, url, False
         )
-    if delivery.contact and (outside.may_answer(pause, delivery.contact) or delivery.occasion not in ASKING):
+    if delivery.contact and (external_access.may_answer(pause, delivery.contact) or delivery.occasion not in ASKING):
         return _to_outside(pause, delivery)
-    hidden = sealing.in_use()
+    hidden = encryption.in_use()
     question = "A question waits for you" if hidden else str(demand(pause.question))
     if delivery.words and not hidden:
         question = str(demand(delivery.words))
@@ -95,8 +97,8 @@ def of(delivery: Delivery) -> Message:
 
 def _to_outside(pause: Pause, delivery: Delivery) -> Message:
     """What somebody without an account is told: what the question has for them, nothing of the order, of others or of what these said."""
-    asking, hidden = delivery.occasion in ASKING, sealing.in_use()
-    shown = outside.shown(pause, str(demand(delivery.contact)))
+    asking, hidden = delivery.occasion in ASKING, encryption.in_use()
+    shown = external_access.shown(pause, str(demand(delivery.contact)))
     question = "A question waits for you" if hidden else str(demand(shown.question))
     return Message(
         subject=_subject(pause, delivery, f"{EARLIER[Occasion(delivery.occasion)]}{question}"),
@@ -116,7 +118,7 @@ def _subject(pause: Pause, delivery: Delivery, text: str) -> str:
     nobody writes in the company's own name."""
     if delivery.contact and (delivery.mark == CHOSEN or OuterRun.objects.filter(thread=pause.run.thread_id).exists()):
         text = f"{policy.name_of(pause.run.thread.owner)[:60]} via Waystation: {text}"
-    return unseen.plain(" ".join(text.split()))[:200]
+    return invisible.plain(" ".join(text.split()))[:200]
 
 
 def own(delivery: Delivery) -> bool:
@@ -140,7 +142,7 @@ def text_of(message: Message) -> str:
     lines = [message.about, message.outcome]
     if message.due:
         lines.append(f"Due {timezone.localtime(message.due):%d %b %Y, %H:%M}.")
-    return "\n".join([unseen.plain(line) for line in lines if line] + [message.url])
+    return "\n".join([invisible.plain(line) for line in lines if line] + [message.url])
 
 
 def list_of(said: Sequence[Message]) -> str:
@@ -160,7 +162,7 @@ def payload_of(delivery: Delivery) -> dict[str, Any]:
         for callback in CALLBACKS:
             if (called := callback(pause)) is not None:
                 return called
-    hidden = sealing.in_use()
+    hidden = encryption.in_use()
     run = pause.run
     data = {
         "delivery_id": delivery.shown_id,
@@ -213,7 +215,7 @@ def _cut(content: str, most: int = CONTENT) -> str:
 def _what_was_wrong(delivery: Delivery, pause: Pause) -> str:
     if delivery.occasion != Occasion.REFINED:
         return ""
-    return "An answer did not fit." if sealing.in_use() else f"An answer did not fit: {demand(pause.refined)}"
+    return "An answer did not fit." if encryption.in_use() else f"An answer did not fit: {demand(pause.refined)}"
 
 
 def _others(pause: Pause, delivery: Delivery) -> list[str]:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from django.conf import settings
 
-from checkpoints import clock
-from checkpoints.people import User
-from hitl.outbound_models import Delivery
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from hitl.models.outbound import Delivery
 
 RIGHT = "hitl.mail_outside"
 CHOSEN = "request"

@@ -8,10 +8,10 @@ from typing import Any
 
 from django.db import transaction
 
-from checkpoints.people import User, called
-from hitl import policy
-from hitl.outbound import planning, recipients
-from hitl.outbound_models import Delivery, Occasion
+from checkpoints.database.people import User, called
+from hitl.decisions import notifications, policy
+from hitl.models.outbound import Delivery, Occasion
+from hitl.outbound import recipients
 from runs.models import Pause
 
 
@@ -47,10 +47,10 @@ def send_request(
     if (wrong := recipients.why_not(recipient)) is not None:
         raise CannotSend(wrong)
     if "@" in recipient and not User.objects.filter(called(recipient)).exists():
-        planning.write_to(pause, Occasion.ASKED, recipient, mark=mark, words=question)
+        notifications.write_to(pause, Occasion.ASKED, recipient, mark=mark, words=question)
     else:
         person = policy.answerers(pause).filter(called(recipient)).first()
         if person is None:
             raise CannotSend(f"Nobody named {recipient[:60]!r} may answer this question.")
-        planning.plan(pause, Occasion.ASKED, to=[person], mark=mark, words=question)
+        notifications.plan(pause, Occasion.ASKED, to=[person], mark=mark, words=question)
     return list(Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED, mark=mark).exclude(pk__in=before))

@@ -16,12 +16,14 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
-from checkpoints import clock, ids, sealing
-from checkpoints.fields import demand
-from checkpoints.rounds import Row
+from checkpoints import ids
+from checkpoints.database import clock
+from checkpoints.database.rounds import Row
+from checkpoints.models.fields import demand
+from checkpoints.state import encryption
+from hitl.models.outbound import ASKING, Channel, Delivery, DeliveryStatus, Endpoint, Occasion, active_secrets
 from hitl.outbound import addresses, chat, mail, messages, signatures
 from hitl.outbound.addresses import AddressRefused, CannotReach
-from hitl.outbound_models import ASKING, Channel, Delivery, DeliveryStatus, Endpoint, Occasion, active_secrets
 from runs import keyed
 from runs.states import PauseStatus
 from runs.workflows.sequence import retry_delay
@@ -140,7 +142,7 @@ def _attempt(delivery: Delivery) -> bool:
         if isinstance(error, EndpointGone):
             Endpoint.objects.filter(deliveries=delivery).update(enabled=False, why_disabled="The receiver answered 410 Gone.")
         return True
-    except (CannotReach, sealing.KeyMissing, sealing.SealBroken) as error:
+    except (CannotReach, encryption.KeyMissing, encryption.SealBroken) as error:
         for one in together:
             _put_off(one, error)
         return False

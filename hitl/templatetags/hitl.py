@@ -13,13 +13,16 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from checkpoints import clock, dates, forensics, ids, unseen
+from checkpoints import ids
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from checkpoints.events.log import IMPORTED_AT
+from checkpoints.forensics import steps
 from checkpoints.lineage import Branch
-from checkpoints.log import IMPORTED_AT
 from checkpoints.models import CheckpointStatus, Event
-from checkpoints.people import User
-from hitl import markdown as md
-from hitl.forms import label_of
+from checkpoints.text import dates, invisible
+from hitl.forms.pages import label_of
+from hitl.rendering import markdown as md
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of
 from runs import phases
@@ -85,7 +88,7 @@ def moment(at: dt.datetime | str | None, style: str = "") -> SafeString:
         at = dt.datetime.fromisoformat(at) if isinstance(at, str) else at
         at = timezone.make_aware(at) if at is not None and timezone.is_naive(at) else at
     except ValueError:  # an event that was imported may hold anything
-        return unseen.html(at)
+        return invisible.html(at)
     return SafeString("") if at is None else _time(at, STYLES[style](at), f"at={style}" if style != "told" else "")
 
 
@@ -191,32 +194,32 @@ def labelled_input(order: WorkOrder) -> list[tuple[str, Any]]:
 
 
 @register.filter
-def outline(branch: Branch) -> list[forensics.Item]:
-    return forensics.outline(branch)
+def outline(branch: Branch) -> list[steps.Item]:
+    return steps.outline(branch)
 
 
 @register.filter
 def visible(text: object) -> SafeString:
     """Any text, escaped, with what a screen does not show made visible."""
-    return unseen.html(text)
+    return invisible.html(text)
 
 
 @register.filter
 def visible_text(text: object) -> str:
     """The same for attributes, titles and mails: without markup."""
-    return unseen.plain(text)
+    return invisible.plain(text)
 
 
 @register.filter
 def as_plain_text(markdown: str) -> str:
     """Markdown for a mail of plain text."""
-    return unseen.plain(md.unescaped(markdown))
+    return invisible.plain(md.unescaped(markdown))
 
 
 @register.filter
 def hides(text: object) -> bool:
     """Whether a text holds characters that a screen does not show."""
-    return bool(unseen.found(str(text)))
+    return bool(invisible.found(str(text)))
 
 
 @register.inclusion_tag("hitl/_as_written.html")

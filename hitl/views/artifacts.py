@@ -13,8 +13,8 @@ from django.views.decorators.http import require_safe
 
 from checkpoints import store
 from checkpoints.models import Blob, Thread
-from hitl import paging
-from hitl.paging import Address, Page
+from hitl.rendering import paging
+from hitl.rendering.paging import Address, Page
 from hitl.views.common import person
 from runs.models import Artifact, Run
 

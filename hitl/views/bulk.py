@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from checkpoints import ids
-from hitl import bulk
+from hitl.decisions import bulk
 from hitl.models import Via
 from hitl.views.common import person
 from runs.models import Pause

@@ -8,11 +8,12 @@ from typing import Any
 
 from django.conf import settings
 
-from checkpoints.people import User
-from hitl import outside, policy, word_diff
+from checkpoints.database.people import User
+from hitl.decisions import external_access, policy
+from hitl.decisions.policy import Standing
 from hitl.models import Vote
-from hitl.policy import Standing
-from runs import inflight
+from hitl.rendering import word_diff
+from runs.definitions import compatibility
 from runs.models import Pause
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
@@ -71,12 +72,12 @@ class Card:
     @cached_property
     def changed_code(self) -> list[str]:
         """Titles of the steps ahead whose code has changed, or is missing, since the work was asked for."""
-        return inflight.changed_ahead(self.pause)
+        return compatibility.changed_ahead(self.pause)
 
     @cached_property
     def outside(self) -> list[str]:
         """Addresses of people without an account who may answer too."""
-        return outside.asked(self.pause)
+        return external_access.asked(self.pause)
 
     @property
     def quorum(self) -> int:

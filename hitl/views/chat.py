@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
-from hitl.paging import Address, NoSuchPlace, Page
+from hitl.rendering.paging import Address, NoSuchPlace, Page
 from hitl.views import family
-from runs import conversation
 from runs.agents import endings, model
 from runs.agents.requesting import in_words
-from runs.conversation import Message
 from runs.models import QueuedTurn, Run
 from runs.states import COMPLETED, LIVE, PAUSED
+from runs.threads import conversation
+from runs.threads.conversation import Message
 
 SHOWN = 200
 """Messages on a page."""

@@ -13,12 +13,14 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from checkpoints import forensics, pages, store
+from checkpoints import store
+from checkpoints.admin import page_context
+from checkpoints.forensics import steps
 from checkpoints.models import Checkpoint, Thread
-from hitl import services
+from hitl.decisions import services
 from hitl.views.common import person
-from runs import forks
-from runs.forks import NothingToFork
+from runs.services import forks
+from runs.services.forks import NothingToFork
 
 PAGES = {"details": "hitl:checkpoint", "compare": "hitl:compare", "resume": "hitl:checkpoint_resume"}
 """Which pages the shared templates lead to."""
@@ -39,7 +41,7 @@ def history(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     thread = Thread.objects.visible_to(person(request)).select_related("work_order").filter(pk=thread_id).first()
     if thread is None:
         raise Http404("There is no such thread.")
-    context = {**PAGES, "thread": thread, "home": home_of(thread), **pages.history_of(thread, request)}
+    context = {**PAGES, "thread": thread, "home": home_of(thread), **page_context.history_of(thread, request)}
     return render(request, "hitl/history.html", context)
 
 
@@ -55,9 +57,9 @@ def checkpoint(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpResponse:
         "home": home_of(found.thread),
         "is_head": found.thread.head_id == found.pk,
         "prospect": forks.prospect(found),
-        "events": forensics.events_of(found),
-        **pages.change_of(found),
-        **pages.state_of(found, request),
+        "events": steps.events_of(found),
+        **page_context.change_of(found),
+        **page_context.state_of(found, request),
     }
     return render(request, "hitl/checkpoint.html", context)
 
@@ -67,9 +69,14 @@ def checkpoint(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpResponse:
 def compare(request: HttpRequest) -> HttpResponse:
     """Any two checkpoints of a thread: `?old=` and `?new=`."""
     visible = Checkpoint.objects.filter(thread__in=Thread.objects.visible_to(person(request))).select_related("thread__work_order")
-    found = visible.in_bulk(pages.wanted(request))
+    found = visible.in_bulk(page_context.wanted(request))
     one = next(iter(found.values()), None)
-    context = {**PAGES, **pages.compared(request, found), "thread": one.thread if one else None, "home": home_of(one.thread) if one else ""}
+    context = {
+        **PAGES,
+        **page_context.compared(request, found),
+        "thread": one.thread if one else None,
+        "home": home_of(one.thread) if one else "",
+    }
     return render(request, "hitl/compare.html", context)
 
 

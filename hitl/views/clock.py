@@ -5,25 +5,25 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from hitl import postponing
+from hitl.decisions import deadline_changes
 from hitl.models import Snooze
-from runs import due
+from runs.definitions import due_times
 from runs.models import Pause
 from runs.workflows.sequence import APPROVE
 
 
 def shown_to(user: Any, pause: Pause, *, now: dt.datetime) -> dict[str, Any]:
     """The context of `_deadline.html`."""
-    mine = postponing.may_answer(pause, user)
+    mine = deadline_changes.may_answer(pause, user)
     return {
         "pause": pause,
         "words": _outcome(pause),
         "problem": pause.times.get("problem", ""),
-        "reminder": next((at for at in due.reminders(pause) if at > now), None),
-        "stage_at": next(iter(due.stages(pause)[pause.stage :]), None) if pause.stage < len(_stages(pause)) else None,
+        "reminder": next((at for at in due_times.reminders(pause) if at > now), None),
+        "stage_at": next(iter(due_times.stages(pause)[pause.stage :]), None) if pause.stage < len(_stages(pause)) else None,
         "stage_names": _names(pause),
-        "later": postponing.choices(pause, now=now) if mine else [],
-        "naps": [_nap(length) for length in postponing.naps(pause, now=now)] if mine else [],
+        "later": deadline_changes.choices(pause, now=now) if mine else [],
+        "naps": [_nap(length) for length in deadline_changes.naps(pause, now=now)] if mine else [],
         "nap": Snooze.objects.filter(pause=pause, person=user.pk, until__gt=now).first(),
     }
 
@@ -37,7 +37,7 @@ def _nap(length: dt.timedelta) -> dict[str, Any]:
 def _outcome(pause: Pause) -> str:
     """What the deadline does, to follow "If nobody answers by then,"."""
     whole = "this child run" if pause.run.parent_id else "the work order" if pause.run.work_order_id else "the run"
-    match due.outcome_of(pause):
+    match due_times.outcome_of(pause):
         case "":
             return ""
         case "cancel":

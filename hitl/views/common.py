@@ -7,11 +7,11 @@ from typing import Any, cast
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
-from checkpoints.people import User
-from hitl import postponing
-from hitl.places import home_of as home_of
-from hitl.places import place_of as place_of
-from hitl.places import root_of as root_of
+from checkpoints.database.people import User
+from hitl.decisions import deadline_changes
+from hitl.rendering.links import home_of as home_of
+from hitl.rendering.links import place_of as place_of
+from hitl.rendering.links import root_of as root_of
 
 
 def person(request: HttpRequest) -> User:
@@ -23,4 +23,4 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     """Context of every template: how many questions wait for this person. The same queryset as the inbox, so badge and list agree (F9)."""
     if not request.user.is_authenticated:
         return {}
-    return {"waiting_count": SimpleLazyObject(lambda: postponing.inbox(person(request)).count())}
+    return {"waiting_count": SimpleLazyObject(lambda: deadline_changes.inbox(person(request)).count())}

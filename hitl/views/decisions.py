@@ -12,7 +12,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from hitl import receipts, services, undoing
+from hitl.decisions import receipts, services
+from hitl.decisions import undo as undoing
 from hitl.models import Via, Vote
 from hitl.views import family
 from hitl.views.common import home_of, person

@@ -13,12 +13,13 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from checkpoints import clock
-from checkpoints.people import User
-from hitl import delegations, paging
-from hitl.delegations import DelegationRefused
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from hitl.decisions import delegations
+from hitl.decisions.delegations import DelegationRefused
 from hitl.models import Delegation
-from hitl.paging import Address
+from hitl.rendering import paging
+from hitl.rendering.paging import Address
 from hitl.views.common import person
 
 SHOWN = 50

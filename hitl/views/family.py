@@ -11,19 +11,20 @@ from typing import Any
 from django.urls import reverse
 
 from checkpoints import store
+from checkpoints.database.people import User
 from checkpoints.models import Blob, Event, EventKind
-from checkpoints.people import User
-from hitl import paging, patches, revisions
-from hitl.calls_form import CallsForm, form_of
-from hitl.forms import DecisionForm
+from hitl.decisions import revisions
+from hitl.forms.json_schema import SchemaForm
+from hitl.forms.pages import DecisionForm
+from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.models import Decision
-from hitl.paging import Address, Page
-from hitl.schema_form import SchemaForm
+from hitl.rendering import paging, patches
+from hitl.rendering.paging import Address, Page
 from hitl.views import cards, typed
 from hitl.views.common import home_of, place_of
-from runs import waits
 from runs.engine.interruptions import STOPS
 from runs.models import Definition, Pause, Run
+from runs.services import external_runs
 from runs.states import LIVE, PAUSED, PENDING, RUNNING
 from runs.workflows import sequence
 from runs.workflows.sequence import APPROVE, REVISE
@@ -238,7 +239,7 @@ def leads(pause: Pause) -> dict[str, str]:
 
 def elsewhere(run: Run) -> str:
     """What goes on where another engine waits here; "" for a run of ours."""
-    return f"{run.thread} at {run.input.get('node_id', '')}" if run.definition.template_slug == waits.SLUG else ""
+    return f"{run.thread} at {run.input.get('node_id', '')}" if run.definition.template_slug == external_runs.SLUG else ""
 
 
 def _ways(pause: Pause) -> list[dict[str, str]]:

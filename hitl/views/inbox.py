@@ -12,14 +12,15 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from checkpoints import ids
+from checkpoints.database.people import User
 from checkpoints.models import Thread
-from checkpoints.people import User
-from hitl import paging, policy, postponing
+from hitl.decisions import deadline_changes, policy
+from hitl.decisions.deadline_changes import SOONEST
+from hitl.live.inbox_feed import SHOWN
 from hitl.models import Decision
-from hitl.paging import Address, Page, Place
-from hitl.postponing import SOONEST
+from hitl.rendering import paging
+from hitl.rendering.paging import Address, Page, Place
 from hitl.views.common import person
-from hitl.waiting import SHOWN
 from runs.models import Pause, PauseQuerySet
 from runs.states import PauseKind, PauseStatus
 
@@ -89,7 +90,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     """The inbox; with `?live` only the part that changes, with `?kind=` only what wants that."""
     user, kind = person(request), request.GET.get("kind", "")
     here = Address(reverse("hitl:inbox"), request.GET.dict()).only("kind", "after", "past", "hidden")
-    mine = postponing.inbox(user).filter(**({"kind": kind} if kind in PauseKind.values else {}))
+    mine = deadline_changes.inbox(user).filter(**({"kind": kind} if kind in PauseKind.values else {}))
     waiting = waiting_page(mine, here)
     context = {
         "waiting": waiting.rows,
@@ -99,7 +100,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
         "news": _asked_after(mine, request.GET.get("seen", "")),
         "kind": kind,
         "kinds": KINDS,
-        "snoozed": paging.in_order(postponing.snoozed(user), HIDDEN, here, "hidden", size=SHOWN),
+        "snoozed": paging.in_order(deadline_changes.snoozed(user), HIDDEN, here, "hidden", size=SHOWN),
         "history": history_of(user, here),
     }
     return render(request, "hitl/_inbox.html" if "live" in request.GET else "hitl/inbox.html", context)

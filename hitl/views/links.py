@@ -8,14 +8,16 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from checkpoints import clock, sealing, store
-from checkpoints.people import User
-from hitl import outside, policy, services, sight
-from hitl.calls_form import form_of
-from hitl.forms import DecisionForm
+from checkpoints import store
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from checkpoints.state import encryption
+from hitl.decisions import external_access, policy, services, visibility
+from hitl.forms.pages import DecisionForm
+from hitl.forms.tool_calls import form_of
 from hitl.models import Via
+from hitl.models.outbound import Link
 from hitl.outbound import links
-from hitl.outbound_models import Link
 from hitl.views import second_look
 from hitl.views.common import place_of
 from runs.models import Pause
@@ -45,7 +47,7 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
     visitor = request.user if isinstance(request.user, User) and request.user.is_authenticated else None
     ended = links.standing(found, visitor=visitor, now=clock.now())
     outsider = links.outsider_of(found)
-    if ended is None and outsider is not None and not outside.may_answer(found.pause, outsider.address):
+    if ended is None and outsider is not None and not external_access.may_answer(found.pause, outsider.address):
         ended = NOT_YOURS_ANY_MORE
     if ended is not None:
         return _ended(request, ended, found)
@@ -54,7 +56,7 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
     if outsider is None and (found.purpose != Link.Purpose.ANSWER or not links.may_answer(found.pause)):
         if request.method == "POST":
             return _ended(request, links.Standing(403, "Log in to answer", "This question is answered by people who are logged in."), found)
-        asked = "A question waits for you" if sealing.in_use() else found.pause.question
+        asked = "A question waits for you" if encryption.in_use() else found.pause.question
         context = {"link": found, "pause": found.pause, "place": place_of(found.pause), "asked": asked}
         return _sealed(render(request, "hitl/link.html", context), form=False)
     return _answer(request, found) if request.method == "POST" else _form(request, found, 200)
@@ -73,7 +75,7 @@ def _answer(request: HttpRequest, found: Link) -> HttpResponse:
     if request.POST.get("me") != "yes":
         return _form(request, found, 422, form=form, inputs=inputs, problem="Nothing was decided: say that it is you, by ticking the box.")
     action = form.cleaned_data["action"]
-    told = pause if isinstance(by, User) else outside.shown(pause, by.address)
+    told = pause if isinstance(by, User) else external_access.shown(pause, by.address)
     if action in told.ways and (look := second_look.from_link(request, pause, form, inputs, about=told.question)):
         return _sealed(second_look.show(request, look), form=True)
     try:
@@ -119,7 +121,7 @@ def _form(
     context = {"pause": pause, "inputs": inputs, "problem": problem, **shown}
     outsider = links.outsider_of(found)
     if outsider is not None:
-        told = outside.shown(pause, outsider.address)
+        told = external_access.shown(pause, outsider.address)
         context |= {"asked": told.question, "content": told.content, "ways": _named(pause, told.ways), "revises": "revise" in told.ways}
         context |= {"address": outsider.address}
         return _sealed(render(request, "hitl/link_outside.html", context, status=status), form=True)
@@ -140,7 +142,7 @@ def _ended(request: HttpRequest, ended: links.Standing, found: Link | None = Non
 
 
 def _sees(visitor: User, pause: Pause) -> bool:
-    return sight.pause(Pause.objects.all(), pause.pk, by=visitor) is not None
+    return visibility.pause(Pause.objects.all(), pause.pk, by=visitor) is not None
 
 
 def _sealed(response: HttpResponse, *, form: bool) -> HttpResponse:

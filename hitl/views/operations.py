@@ -10,11 +10,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from checkpoints import clock
-from hitl import invariants, operating, paging
-from hitl.paging import Address
+from checkpoints.database import clock
+from hitl.operations import dashboard, invariants
+from hitl.rendering import paging
+from hitl.rendering.paging import Address
 from hitl.views.common import person
-from runs import inflight, services
+from runs import services
+from runs.definitions import compatibility
 from runs.engine.code_changes import NotHeld
 from runs.models import Run
 
@@ -31,9 +33,9 @@ def operations(request: HttpRequest) -> HttpResponse:
     results = list(invariants.check(now=now)) if "invariants" in request.GET else None
     broken = [result for result in results or () if result.count]
     here = Address(request.path, request.GET.dict()).only("held", "stuck", "incidents", "workers")
-    held = paging.in_order(inflight.held(), OLDEST, here, "held", size=HELD, anchor="code")
-    code = {"held": held, "changed": inflight.report(verdicts=sorted(inflight.BAD))}
-    context = {"now": now, "standing": operating.standing(now=now, here=here), "results": results, "broken": broken, **code}
+    held = paging.in_order(compatibility.held(), OLDEST, here, "held", size=HELD, anchor="code")
+    code = {"held": held, "changed": compatibility.report(verdicts=sorted(compatibility.BAD))}
+    context = {"now": now, "standing": dashboard.standing(now=now, here=here), "results": results, "broken": broken, **code}
     return render(request, "hitl/operations.html", context)
 
 

@@ -14,24 +14,26 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from checkpoints import clock, ids, store
-from checkpoints.moment import one_moment
-from checkpoints.people import User
-from hitl import paging, policy, services, sight, undoing
-from hitl.forms import WorkOrderForm
+from checkpoints import ids, store
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from checkpoints.database.snapshot import one_moment
+from hitl.decisions import policy, services, undo, visibility
+from hitl.forms.pages import WorkOrderForm
 from hitl.models import Via
-from hitl.paging import Address
+from hitl.rendering import paging
+from hitl.rendering.paging import Address
 from hitl.views import artifacts, family, typed
 from hitl.views.common import person
-from runs import asking_again, phases, readiness, rights
+from runs import phases
 from runs import services as runs
-from runs.definitions import TemplateInvalid, TemplateNotFound
+from runs.definitions import TemplateInvalid, TemplateNotFound, readiness, rights
+from runs.definitions.readiness import CannotRun
+from runs.definitions.rights import NotPermitted
+from runs.git.sources import BadSource
 from runs.models import Repository, Template, WorkOrder
-from runs.readiness import CannotRun
-from runs.rights import NotPermitted
-from runs.services import InputInvalid, OrdersStopped
+from runs.services import InputInvalid, OrdersStopped, resubmit
 from runs.states import RunEnded
-from runs.steps.sources import BadSource
 from runs.workflows.sequence import CANCEL
 
 PAGE = 30
@@ -89,7 +91,7 @@ def order_new(request: HttpRequest) -> HttpResponse:
     return render(request, "hitl/order_new.html", context, status=422 if form.errors else 200)
 
 
-order_new.body_limit = "ORDER_BYTES"  # type: ignore[attr-defined]  # for `hitl.incoming`
+order_new.body_limit = "ORDER_BYTES"  # type: ignore[attr-defined]  # for `hitl.http.incoming`
 
 
 def _chosen(request: HttpRequest) -> Repository | None:
@@ -136,7 +138,7 @@ def order(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
 def page_of(
     order_id: uuid.UUID, *, by: User, wanted: str = "", query: Mapping[str, str] = MappingProxyType({}), **answer: Any
 ) -> dict[str, Any]:
-    """All that the work-order page shows to a person, as of one moment. `wanted` and `answer` are as for `family.card_of`.
+    """All that the work-order page shows to a person, as of one moment. `wanted` and `answer` are as for `descendants.card_of`.
 
     Args:
         query: of the address, which may name places in the page's lists.
@@ -151,8 +153,8 @@ def page_of(
 def _parts_of(order: WorkOrder, here: Address, *, by: User, wanted: str, **answer: Any) -> dict[str, Any]:
     run, pauses = order.latest_run, services.open_pauses(order)
     below = family.family_of(run)
-    guest = sight.is_guest(order.thread, by=by)
-    earlier, successor = asking_again.beside(order, by=by)
+    guest = visibility.is_guest(order.thread, by=by)
+    earlier, successor = resubmit.beside(order, by=by)
     return {
         "order": order,
         "guest": guest,
@@ -164,14 +166,14 @@ def _parts_of(order: WorkOrder, here: Address, *, by: User, wanted: str, **answe
         "steps": progress(order),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
-        "undo": None if pauses else undoing.waiting([run, *below], now=clock.now()),
+        "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
         "seq": order.thread.last_seq,
         "terminal": order.status in TERMINAL,
         "may_cancel": not guest and (order.status in {"pending", "running"} or order.gathering),
         "may_suspend": not guest and order.status in {"pending", "running"},
         "suspended_by": family.suspended_by([run, *below] if run else []),
         "may_retry": not guest and run is not None and run.may_be_taken_up,
-        "may_ask_again": not guest and asking_again.may_ask_again(order),
+        "may_ask_again": not guest and resubmit.may_ask_again(order),
         "earlier": earlier,
         "successor": successor,
     }
@@ -218,9 +220,9 @@ def order_again(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     """A new order like this one; its page is shown."""
     order = _find(order_id, request)
     try:
-        new = asking_again.again(order.pk, by=person(request))
+        new = resubmit.again(order.pk, by=person(request))
     except (
-        asking_again.CannotAskAgain,
+        resubmit.CannotAskAgain,
         InputInvalid,
         TemplateNotFound,
         TemplateInvalid,

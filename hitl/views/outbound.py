@@ -14,11 +14,11 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from checkpoints.people import User
-from hitl import paging
+from checkpoints.database.people import User
+from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
 from hitl.outbound import endpoints, links, sending
-from hitl.outbound_models import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
-from hitl.paging import Address
+from hitl.rendering import paging
+from hitl.rendering.paging import Address
 from hitl.views.common import person
 
 PAGE = 50

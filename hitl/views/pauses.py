@@ -11,14 +11,17 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from checkpoints import clock, store, unseen
+from checkpoints import store
+from checkpoints.database import clock
 from checkpoints.models import Blob
-from hitl import claims, policy, postponing, revisions, services, sight, voting, word_diff
-from hitl.calls_form import CallsForm, form_of
-from hitl.forms import DecisionForm, ExtendForm, SnoozeForm
+from checkpoints.text import invisible
+from hitl.decisions import claims, deadline_changes, policy, revisions, services, visibility, voting
+from hitl.forms.json_schema import SchemaForm
+from hitl.forms.pages import DecisionForm, ExtendForm, SnoozeForm
+from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.models import Decision, Via, Vote
 from hitl.outbound import links
-from hitl.schema_form import SchemaForm
+from hitl.rendering import word_diff
 from hitl.views import family, orders, second_look, threads, typed
 from hitl.views.common import home_of, person, place_of, root_of
 from runs.models import Pause
@@ -28,10 +31,10 @@ from runs.workflows.sequence import CANCEL, REVISE
 REFUSED: dict[type[Exception], int] = {
     services.AlreadyAnswered: 409,
     services.DeadlinePassed: 409,
-    postponing.NoDeadline: 409,
-    postponing.DeadlineMoved: 409,
-    postponing.NotAnswerer: 403,
-    postponing.PostponingInvalid: 422,
+    deadline_changes.NoDeadline: 409,
+    deadline_changes.DeadlineMoved: 409,
+    deadline_changes.NotAnswerer: 403,
+    deadline_changes.PostponingInvalid: 422,
 }
 """What may come of postponing in words, and its status: each is a notice on the page."""
 REFUSALS = tuple(REFUSED)
@@ -157,7 +160,7 @@ def pause_extend(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     if not form.is_valid():
         return _again(request, pause, 422, problem=f"The deadline was not moved. {' '.join(form.texts)}", more=_why_moved(request))
     try:
-        postponing.extend(pause_id, by=person(request), until=form.cleaned_data["until"], reason=form.cleaned_data["reason"])
+        deadline_changes.extend(pause_id, by=person(request), until=form.cleaned_data["until"], reason=form.cleaned_data["reason"])
     except REFUSALS as error:
         return _again(request, pause, REFUSED[type(error)], problem=str(error), more=_why_moved(request))
     return redirect(place_of(pause))
@@ -177,7 +180,7 @@ def pause_snooze(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     if not form.is_valid():
         return _again(request, pause, 422, problem=f"Nothing was hidden. {' '.join(form.texts)}")
     try:
-        postponing.snooze(pause_id, by=person(request), until=form.until(clock.now()))
+        deadline_changes.snooze(pause_id, by=person(request), until=form.until(clock.now()))
     except REFUSALS as error:
         return _again(request, pause, REFUSED[type(error)], problem=str(error))
     return redirect("hitl:inbox")
@@ -236,11 +239,11 @@ def pause_patch(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
 
 def _visible_lines(text: str) -> str:
     """Line by line, so that a carriage return at the end of one is seen too."""
-    return "\n".join(unseen.plain(line) for line in text.split("\n"))
+    return "\n".join(invisible.plain(line) for line in text.split("\n"))
 
 
 def _find(pause_id: uuid.UUID, request: HttpRequest) -> Pause:
-    pause = sight.pause(Pause.objects.shown(), pause_id, by=person(request))
+    pause = visibility.pause(Pause.objects.shown(), pause_id, by=person(request))
     if pause is None:
         raise Http404("There is no such question.")
     return pause

@@ -10,9 +10,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from hitl.template_form import TemplateForm, TextsForm, pauses_of
+from hitl.forms.templates import TemplateForm, TextsForm, pauses_of
 from hitl.views.common import person
-from runs import definitions, readiness, rights
+from runs import definitions
+from runs.definitions import readiness, rights
 from runs.models import Template
 
 

@@ -13,19 +13,19 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from checkpoints.people import User
-from hitl import policy, tool_calls
-from hitl.calls_form import CallsForm
-from hitl.forms import DecisionForm
+from checkpoints.database.people import User
+from hitl.decisions import policy, tool_calls
+from hitl.forms.json_schema import SchemaForm
+from hitl.forms.pages import DecisionForm
+from hitl.forms.tool_calls import CallsForm
 from hitl.outbound.links import label_of
-from hitl.schema_form import SchemaForm
 from hitl.views import cards, family, typed
 from runs.models import Pause
 from runs.states import PauseStatus
 from runs.workflows import schemas
-from runs.workflows.calls import APPROVE as CALLED
-from runs.workflows.calls import EDIT, REJECT
 from runs.workflows.sequence import APPROVE
+from runs.workflows.tool_calls import APPROVE as CALLED
+from runs.workflows.tool_calls import EDIT, REJECT
 
 SURE = "sure"
 """The posted field that says that this page was seen."""

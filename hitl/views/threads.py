@@ -16,27 +16,30 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from checkpoints import clock, ids, reducers, store
+from checkpoints import ids, store
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from checkpoints.database.snapshot import one_moment
 from checkpoints.models import Checkpoint, Thread, WhenBusy
-from checkpoints.moment import one_moment
-from checkpoints.people import User
-from hitl import paging, policy, services, sight, undoing
-from hitl import threads as doors
-from hitl.forms import BusyForm, EditForm, MessageForm, ThreadForm
+from checkpoints.state import reducers
+from hitl.decisions import policy, services, undo, visibility
+from hitl.forms.pages import BusyForm, EditForm, MessageForm, ThreadForm
 from hitl.models import Via
-from hitl.paging import Address
-from hitl.threads import Said
+from hitl.rendering import paging
+from hitl.rendering.paging import Address
+from hitl.threads import messages as doors
+from hitl.threads.messages import Said
 from hitl.views import artifacts, chat, family, second_look
 from hitl.views.common import home_of, person, place_of
-from runs import queued, rights, waits
-from runs import threads as turns
-from runs.definitions import TemplateNotFound
-from runs.forks import ImportStands, ReviewStands
+from runs.definitions import TemplateNotFound, rights
+from runs.definitions.readiness import CannotRun
 from runs.models import Pause, Run, Template
-from runs.readiness import CannotRun
-from runs.services import InputInvalid, PauseClosed
+from runs.services import InputInvalid, PauseClosed, external_runs
+from runs.services.forks import ImportStands, ReviewStands
 from runs.states import COMPLETED, LIVE, Lifecycle, RunEnded
-from runs.threads import NothingToResume, ThreadBusy, Turn
+from runs.threads import message_queue
+from runs.threads import turns as turns
+from runs.threads.turns import NothingToResume, ThreadBusy, Turn
 from runs.workflows import owned
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
@@ -70,9 +73,9 @@ REFUSED: dict[type[Exception], int] = {
     services.NotPaused: 409,
     PauseClosed: 409,
     ThreadBusy: 409,
-    queued.QueueFull: 409,
-    queued.NotWaiting: 409,
-    queued.TurnRefused: 409,
+    message_queue.QueueFull: 409,
+    message_queue.NotWaiting: 409,
+    message_queue.TurnRefused: 409,
     services.NotFound: 404,
     NothingToResume: 409,
     ReviewStands: 409,
@@ -131,7 +134,7 @@ def status_of(run: Run | None, *, asks: bool) -> str:
     """
     if run is None:
         return "new"
-    if run.status == COMPLETED and run.definition.template_slug == waits.SLUG:
+    if run.status == COMPLETED and run.definition.template_slug == external_runs.SLUG:
         return Lifecycle.RESUMED.value
     return str(run.status) if not run.awaited else "paused" if asks else "running"
 
@@ -156,7 +159,7 @@ def _elsewhere(thread: Thread) -> HttpResponse | None:
 
 
 def show(request: HttpRequest, thread: Thread, *, status: int = 200, message: MessageForm | None = None, **answer: Any) -> HttpResponse:
-    """Render the page; `answer` is as for `family.card_of`."""
+    """Render the page; `answer` is as for `descendants.card_of`."""
     template = "hitl/_thread_live.html" if "live" in request.GET else "hitl/thread.html"
     here = Address(reverse("hitl:thread", args=[thread.pk]), request.GET.dict()).only("pause", *family.LISTS)
     with one_moment():
@@ -179,7 +182,7 @@ def page_of(
     answer["problem"] = answer.get("problem", "") or damage
     alive = run is not None and run.status in LIVE
     own = any(run is not None and pause.run_id == run.pk for pause in pauses)
-    guest = sight.is_guest(thread, by=by)
+    guest = visibility.is_guest(thread, by=by)
     story = family.story_of(thread.pk, here)
     card = family.card_of(pauses, wanted, by=by, guest=guest, **answer)
     busy = alive and not pauses
@@ -197,7 +200,7 @@ def page_of(
         "artifacts": None if guest else artifacts.of(thread.pk, below, here),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
-        "undo": None if pauses else undoing.waiting([run, *below], now=clock.now()),
+        "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
         "runs": paging.in_order(
             Run.objects.filter(thread=thread).select_related("definition"), NEWEST_RUNS, here, "runs", size=RUNS, anchor="runs-title"
         ),
@@ -426,7 +429,7 @@ def _words(error: Exception) -> str:
 
 def look_at(thread_id: uuid.UUID, request: HttpRequest) -> Thread:
     """For the page, which those see too who are only asked."""
-    if not sight.sees(thread_id, by=person(request)):
+    if not visibility.sees(thread_id, by=person(request)):
         raise Http404("There is no such thread.")
     return Thread.objects.select_related("owner", "team", "head", "work_order").get(pk=thread_id)
 

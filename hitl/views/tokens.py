@@ -14,10 +14,10 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from checkpoints import clock
-from hitl import paging
+from checkpoints.database import clock
 from hitl.models import ApiToken
-from hitl.paging import Address
+from hitl.rendering import paging
+from hitl.rendering.paging import Address
 from hitl.views.common import person
 
 MOST = 20

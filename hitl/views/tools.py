@@ -11,9 +11,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from runs import explaining
 from runs.agents import tools
-from runs.explaining import CallInvalid, Place
+from runs.definitions import tool_approvals
+from runs.definitions.tool_approvals import CallInvalid, Place
 
 
 class ExplainForm(forms.Form):
@@ -49,11 +49,11 @@ class ExplainForm(forms.Form):
             raise forms.ValidationError('Write an object, such as {"url": "https://example.org/"}.')
         return found
 
-    def explained(self) -> explaining.Explained | None:
+    def explained(self) -> tool_approvals.Explained | None:
         """None, with the reasons on the form, where the tool would not take these arguments."""
         values = self.cleaned_data
         try:
-            return explaining.explain(values["tool"], values["arguments"], at=self._places.get(values["at"]))
+            return tool_approvals.explain(values["tool"], values["arguments"], at=self._places.get(values["at"]))
         except CallInvalid as error:
             for field, texts in error.errors.items():
                 self.add_error(field, texts)
@@ -64,7 +64,7 @@ class ExplainForm(forms.Form):
 @login_required
 def tool_list(request: HttpRequest) -> HttpResponse:
     """The tools; with `?tool=&at=&arguments=` also whether that call would ask."""
-    form = ExplainForm(request.GET if "tool" in request.GET else None, places=explaining.places())
+    form = ExplainForm(request.GET if "tool" in request.GET else None, places=tool_approvals.places())
     explained = form.explained() if form.is_bound and form.is_valid() else None
     context = {"form": form, "explained": explained, "tools": [tools.find(name) for name in tools.names()]}
     return render(request, "hitl/tools.html", context, status=422 if form.errors else 200)

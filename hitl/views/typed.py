@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hitl.calls_form import CallsForm, form_of
-from hitl.forms import DecisionForm
-from hitl.schema_form import SchemaForm
+from hitl.forms.json_schema import SchemaForm
+from hitl.forms.pages import DecisionForm
+from hitl.forms.tool_calls import CallsForm, form_of
 from runs.models import Pause
-from runs.workflows.calls import REJECT
 from runs.workflows.sequence import REVISE
+from runs.workflows.tool_calls import REJECT
 
 Words = list[tuple[str, str]]
 """What a field is called, and what was typed into it."""

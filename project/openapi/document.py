@@ -7,10 +7,10 @@ from typing import Any
 
 from django.urls.converters import get_converters
 
-from hitl import routing
-from hitl.following import LEVELS
+from hitl.live import routing
+from hitl.live.subscriptions import LEVELS
 from project.openapi.operation import name_of, tag_of
-from runs.scopes import Scope
+from runs.security.scopes import Scope
 
 TAGS = {
     "agent-work-orders": "Work orders under the addresses of S4.",

@@ -17,9 +17,10 @@ from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS
 
 from checkpoints import ids
-from hitl import idempotency, signing
-from hitl.authentication import BearerAuthentication, needed
-from runs.scopes import Scope
+from hitl.http import idempotency
+from hitl.http.authentication import BearerAuthentication, needed
+from hitl.wait_gate import signatures
+from runs.security.scopes import Scope
 
 PROBLEM = "application/problem+json"
 REFUSALS = {
@@ -71,12 +72,12 @@ class Problem(serializers.Serializer[Any]):
 class SignatureScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # without annotations there, as the calls below
     """How the document describes events that a source signs."""
 
-    target_class = "hitl.inbound.BySource"
+    target_class = "hitl.api.inbound.BySource"
     name = "signature"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
         words = "Standard Webhooks: `v1,<base64>` over the id, the time and the body, with the source's secret."
-        return {"type": "apiKey", "in": "header", "name": signing.SIGNATURE, "description": words}
+        return {"type": "apiKey", "in": "header", "name": signatures.SIGNATURE, "description": words}
 
 
 class Operation(AutoSchema):

@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol, get_args
 import re2
 
 from runs.workflows import schemas
-from runs.workflows.calls import RISKS
+from runs.workflows.tool_calls import RISKS
 
 MAX_RULES = 100
 LONGEST_WHY = 300

@@ -11,9 +11,9 @@ from runs.agents.approval import Verdict
 from runs.agents.config import ASK_HUMAN
 from runs.agents.memory import AgentCheckpointState
 from runs.workflows.base import Ask, Call, Context, Report, State
-from runs.workflows.gate import ANSWER, ask_about_calls
 from runs.workflows.schemas import validate_resume_payload
 from runs.workflows.sequence import APPROVE
+from runs.workflows.wait_for_input import ANSWER, ask_about_calls
 
 PHASE = "awaiting_answer"
 HUMAN: dict[str, Any] = {

@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from runs import addresses
 from runs.agents.approval import Rule
 from runs.agents.arithmetic import CannotCalculate, calculate
 from runs.agents.tools import ToolFailed, ToolUse, quoted, tool
+from runs.security import ssrf
 from runs.workflows import timing
 
 FETCH_SECONDS = 20.0
@@ -71,7 +71,7 @@ def _what_is_fetched(arguments: Mapping[str, Any]) -> str:
     description="Read a page of the web by its http(s) address: its text, without scripts and images. Redirects are told, not followed.",
     parameters={
         "type": "object",
-        "properties": {"url": {"type": "string", "minLength": 1, "maxLength": addresses.LONGEST_URL}},
+        "properties": {"url": {"type": "string", "minLength": 1, "maxLength": ssrf.LONGEST_URL}},
         "required": ["url"],
         "additionalProperties": False,
     },
@@ -84,13 +84,13 @@ def fetch(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     url = arguments["url"].partition("#")[0]
     headers = {"Accept": "text/html, text/*, application/json, application/xml", "Accept-Encoding": "identity", "User-Agent": "Waystation"}
     try:
-        target, address = addresses.check(url, allow=use.context.reach, setting=SETTING, plain=True)
+        target, address = ssrf.check(url, allow=use.context.reach, setting=SETTING, plain=True)
         use.context.check()
-        answer = addresses.exchange("GET", target, address, headers, seconds=FETCH_SECONDS, limit=FETCH_BYTES)
-    except (addresses.AddressRefused, addresses.CannotReach) as error:
+        answer = ssrf.exchange("GET", target, address, headers, seconds=FETCH_SECONDS, limit=FETCH_BYTES)
+    except (ssrf.AddressRefused, ssrf.CannotReach) as error:
         raise ToolFailed(str(error)) from error
     kind, text = _text_of(answer)
-    moved = {"location": answer.headers["location"][: addresses.LONGEST_URL]} if "location" in answer.headers else {}
+    moved = {"location": answer.headers["location"][: ssrf.LONGEST_URL]} if "location" in answer.headers else {}
     return {
         "url": url,
         "status": answer.status,
@@ -101,7 +101,7 @@ def fetch(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     }
 
 
-def _text_of(answer: addresses.Answer) -> tuple[str, str]:
+def _text_of(answer: ssrf.Answer) -> tuple[str, str]:
     """An answer's media type, and its text; raises ToolFailed where it is none."""
     header = answer.headers.get("content-type", "text/plain")
     kind, _, rest = header.partition(";")

@@ -17,8 +17,8 @@ from runs.agents.config import ASK_HUMAN, Agent
 from runs.agents.journal import Journal, Ready
 from runs.agents.memory import AgentCheckpointState, Json
 from runs.agents.requesting import Request, in_words
-from runs.workflows import calls as decisions
 from runs.workflows import deliver, schemas, timing
+from runs.workflows import tool_calls as decisions
 from runs.workflows.base import Call, Commit, Context, Go, Outcome, Report, State, StepFailed, Told
 
 OUTPUT = "final_answer"

@@ -1,8 +1,8 @@
 """What an agent knows: its conversation, as pydantic-ai writes messages down, and where in its loops it stands. Plain JSON in the state.
 
 `state["agent"][<step>]` is an AgentCheckpointState (S0-61, 62), `state["messages"]` the conversation as people read it, and
-`state["agent_turns"][<step>]` the run in which the turn under way began: it does not outlive a turn (`runs.threads.PER_TURN`), so what
-comes next knows whether it goes on with a turn or begins one.
+`state["agent_turns"][<step>]` the run in which the turn under way began: it does not outlive a turn (`runs.threads.turns.PER_TURN`), so
+what comes next knows whether it goes on with a turn or begins one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KEY, TURNS, MESSAGES = owned.AGENT, owned.AGENT_TURNS, "messages"
 DEEPEST = 30
 """Levels of arguments that are kept as an object."""
 CUT_OFF = ("_said", "_cut")
-"""How ids of messages end that a cancelled run left: see `runs.conversation.cut_off`."""
+"""How ids of messages end that a cancelled run left: see `runs.threads.conversation.cut_off`."""
 INTERRUPTED = "[The person interrupted this answer.]"
 UNMADE = "This call was not made: the run ended before."
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from runs import addresses
 from runs.agents import endings, scripted
 from runs.agents.config import HISTORY, SCRIPTED
+from runs.security import ssrf
 from runs.workflows import extras
 from runs.workflows.base import ConfigInvalid, StepFailed
 
@@ -84,7 +84,7 @@ class Server:
     history: int = HISTORY
     """About how many tokens of a conversation are given to a model whose template does not say."""
     allow: Sequence[str] = ()
-    """Hosts, addresses and networks inside that endpoints named by templates may be at (`runs.addresses`)."""
+    """Hosts, addresses and networks inside that endpoints named by templates may be at (`runs.security.ssrf`)."""
 
 
 _server = Server()
@@ -113,8 +113,8 @@ def check_address(base_url: str) -> None:
     """Refuse an endpoint at an address inside, where that is plain without looking its name up. Raises ConfigInvalid."""
     try:
         if base_url and base_url != _server.default.base_url:
-            addresses.check_literal(base_url, allow=_server.allow, setting=ALLOWED_BY)
-    except addresses.AddressRefused as error:
+            ssrf.check_literal(base_url, allow=_server.allow, setting=ALLOWED_BY)
+    except ssrf.AddressRefused as error:
         raise ConfigInvalid({"base_url": [str(error)]}) from error
 
 
@@ -339,10 +339,10 @@ def _place_of(endpoint: Endpoint) -> tuple[str, str]:
     """The host of an endpoint that a template names, and the address to connect to, looked up once. Raises StepFailed."""
     who = f"The model {endpoint.model}"
     try:
-        target, address = addresses.check(endpoint.address, allow=_server.allow, setting=ALLOWED_BY)
-    except addresses.AddressRefused as error:
+        target, address = ssrf.check(endpoint.address, allow=_server.allow, setting=ALLOWED_BY)
+    except ssrf.AddressRefused as error:
         raise StepFailed(f"{who} was not asked at {endpoint.address}. {error}", code="model_address") from error
-    except addresses.CannotReach as error:
+    except ssrf.CannotReach as error:
         raise StepFailed(f"{who} could not be reached. {error}", code="model_unreachable") from error
     return target.host, address
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from runs.agents.approval import Rule
 from runs.workflows import schemas
 from runs.workflows.base import Context
-from runs.workflows.calls import RISKS, Call
+from runs.workflows.tool_calls import RISKS, Call
 
 MAX_ARGUMENTS = 512 * 1024
 """Bytes of a call's arguments."""

@@ -25,7 +25,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from typing import Any
 
 from runs.workflows.base import Ask, Context, Go, Outcome, Report, State, StepFailed
-from runs.workflows.gate import ANSWER
+from runs.workflows.wait_for_input import ANSWER
 
 Told = Mapping[str, Any]
 Make = Callable[[Sequence[Told]], Iterable[Told] | AsyncIterable[Told]]

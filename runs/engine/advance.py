@@ -10,18 +10,20 @@ import traceback
 import uuid
 from typing import Any
 
-from checkpoints import codec, reducers, store, trouble
-from checkpoints.prepared import Prepared
-from runs.engine import approvals, budget, children, code_changes, context, interruptions, lease, questions, record, timed
+from checkpoints import store
+from checkpoints.database import outages
+from checkpoints.state import codec, reducers
+from checkpoints.store.prepared_queries import Prepared
+from runs.engine import approvals, budget, children, code_changes, context, interruptions, lease, questions, record, time_limit
 from runs.engine.context import Held
 from runs.engine.ending import Wake
-from runs.engine.stopping import stopping
+from runs.engine.shutdown import stopping
 from runs.models import Run
 from runs.states import PENDING, LeaseLost
 from runs.workflows import owned, schemas, sequence
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, StepFailed, Stopped
 from runs.workflows.registry import find
-from runs.workflows.review import is_reviewed
+from runs.workflows.review_rules import is_reviewed
 from runs.workflows.sequence import FrozenStep
 
 logger = logging.getLogger(__name__)
@@ -159,12 +161,12 @@ def _call(held: Held, step: FrozenStep) -> Outcome | Exception:
     try:
         with context.opened(held, step) as opened:
             function = find(step["function"])
-            outcome = timed.call(held, step.get("timeout"), lambda: function(held.state, opened))
+            outcome = time_limit.call(held, step.get("timeout"), lambda: function(held.state, opened))
         return _checked(held, sequence.conclude(held.steps, step["name"], held.scrub(outcome)))
     except (Stopped, store.StoreUnavailable):
         raise
     except Exception as error:  # the one place: whatever a step raises ends in its run's record
-        if trouble.is_trouble(error):
+        if outages.is_trouble(error):
             raise  # of the engine's own database, in `context.log` and the like: no step has failed
         _log_failure(held, step, error)
         return error

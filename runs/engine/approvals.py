@@ -4,8 +4,8 @@ A checkpoint's metadata holds, by step, the id of the decision on what that step
 there was one which does not count any more. It is a name and no verdict: what was answered, by which rules and for what, is in the rows
 that `WAYSTATION_DECISIONS` reads, and whether that is for this run, `flaw` says.
 
-Whoever edits a state behind an answer, or names a place to begin at, takes what was approved away (`dropped`); `runs.forks.terms` decides
-when. From then on the metadata says `edited`: then nothing is passed over that has review rules, nor taken for what asks nobody.
+Whoever edits a state behind an answer, or names a place to begin at, takes what was approved away (`dropped`); `runs.services.forks.terms`
+decides when. From then on the metadata says `edited`: then nothing is passed over that has review rules, nor taken for what asks nobody.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from typing import Any, Protocol
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from checkpoints import codec, ids, lineage
+from checkpoints import ids, lineage
 from checkpoints.models import Checkpoint
+from checkpoints.state import codec
 from runs.engine import questions
 from runs.engine.interruptions import STOPS
 from runs.models import Pause, Run
-from runs.workflows import outside, review, sequence
+from runs.workflows import external_reviewers, review_rules, sequence
 from runs.workflows.base import Approval, StepFailed
 from runs.workflows.sequence import FrozenStep
 
@@ -77,7 +78,7 @@ class DecisionRecord:
     calls: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     """Tool calls that it was about."""
     decided_calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
-    """What it decided of each: see `runs.workflows.calls.decided`."""
+    """What it decided of each: see `runs.workflows.tool_calls.decided`."""
 
 
 class Claimed(Protocol):
@@ -154,7 +155,7 @@ def answered(pause: Pause, action: str, decision_id: str, *, external: str = "")
 def counts(rules: Mapping[str, Any], external: str) -> bool:
     """Whether who answered without an account gave a verdict: where the rules name the address. Else it is data: a step, or who asked for
     the work, chose the address."""
-    return not external or outside.counts(rules, external)
+    return not external or external_reviewers.counts(rules, external)
 
 
 def dropped(metadata: Mapping[str, Any], *, same_definition: bool = True) -> dict[str, Any]:
@@ -206,7 +207,7 @@ def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
 
 
 def _rules(steps: Sequence[FrozenStep], step: str) -> Mapping[str, Any] | None:
-    return next((review.of(one) for one in steps if one["name"] == step), None)
+    return next((review_rules.of(one) for one in steps if one["name"] == step), None)
 
 
 def _descends(run: Run, head: Checkpoint, record: DecisionRecord) -> bool:
@@ -293,7 +294,7 @@ def require(held: Claimed, of: str, material: Any = None, *, at: str = "") -> No
         )
     record = next((approved[step["name"]] for step in reversed(asked) if step["name"] in approved), None)
     if record is None:
-        edited = held.head.metadata.get(EDITED) and any(review.is_reviewed(step) for step in asked)
+        edited = held.head.metadata.get(EDITED) and any(review_rules.is_reviewed(step) for step in asked)
         if edited or (any(step["pause_after"] for step in asked) and not _passed_over(held.head.metadata, asked)):
             raise StepFailed(
                 f"Nobody has approved what {asked[-1]['title']} came to, and this template asks for that. Nothing was done. "

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from django.conf import settings
 from django.db import transaction
 
-from checkpoints import clock, codec, store
+from checkpoints import store
+from checkpoints.database import clock
+from checkpoints.state import codec
 from runs.models import Artifact, Run
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from checkpoints.models import Checkpoint
 from runs.engine.context import Held
-from runs.engine.facts import Facts, line
+from runs.engine.events import Facts, line
 from runs.workflows.base import StepFailed
 
 SPENT = "bytes"

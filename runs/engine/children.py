@@ -13,12 +13,14 @@ from typing import Any, cast
 from django.conf import settings
 from django.db import transaction
 
-from checkpoints import clock, codec, ids, reducers, store
+from checkpoints import ids, store
+from checkpoints.database import clock
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
-from runs.engine import approvals, entries, record, tracing
-from runs.engine.begin import Start, again, ask_again, entry_of
+from checkpoints.state import codec, reducers
+from runs.engine import approvals, checkpoint_frequency, record, step_rows
 from runs.engine.context import Held
-from runs.engine.facts import Fact, created, line
+from runs.engine.events import Fact, created, line
+from runs.engine.start import Start, again, ask_again, entry_of
 from runs.models import Definition, Pause, Run
 from runs.states import COMPLETED, LIVE, PAUSED, PENDING, FailureCode, PauseStatus
 from runs.workflows import sequence
@@ -59,14 +61,14 @@ def _start(held: Held, step: FrozenStep, outcome: Gather) -> list[tuple[uuid.UUI
         "to": outcome.to,
         "into": outcome.into,
         "on_failure": outcome.on_failure,
-        "report": entries.kept_report(outcome.report) if outcome.report else None,
+        "report": step_rows.kept_report(outcome.report) if outcome.report else None,
     }
-    checkpoint, state = entries.after_step(
+    checkpoint, state = step_rows.after_step(
         held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step="", metadata={"gather": plan}
     )
     done = (EventKind.STEP_COMPLETED, {"step": held.at})
     facts = [*held.noted, done, created(checkpoint), _waiting(held, runs)]
-    fields = {"status": PAUSED, "awaited": len(runs), **record.FREE, **tracing.untraced(held, checkpoint)}
+    fields = {"status": PAUSED, "awaited": len(runs), **record.FREE, **checkpoint_frequency.untraced(held, checkpoint)}
     record.write(held, fields, facts, checkpoint)
     made = [_Made(held, step, run, child, state, checkpoint, outcome) for run, child in zip(runs, outcome.children, strict=True)]
     Thread.objects.bulk_create([one.thread for one in made])
@@ -155,7 +157,7 @@ def _joined(held: Held, plan: Mapping[str, Any], runs: Mapping[str, Run]) -> Go:
     update: dict[str, Any] = {plan["into"]: changes} if plan["into"] else _merged(changes, held.reducers)
     update["gathered"] = {name: {"run_id": run.shown_id, "status": run.status, "error": run.error} for name, run in runs.items()}
     held.joined = {**_code(held.head, done), **_edited(held.head, runs)}
-    report = entries.read_report(plan["report"]) if plan["report"] else _report(runs)
+    report = step_rows.read_report(plan["report"]) if plan["report"] else _report(runs)
     return Go(update=update, to=plan["to"], report=report)
 
 
@@ -217,7 +219,7 @@ def _report(runs: Mapping[str, Run]) -> Report:
 def _handed(run: Run) -> Report | None:
     head = run.thread.head
     kept = head.metadata.get("report") if head and run.status == COMPLETED else None
-    return entries.read_report(kept) if kept else None
+    return step_rows.read_report(kept) if kept else None
 
 
 @transaction.atomic(durable=True)
@@ -232,7 +234,7 @@ def _take_up(held: Held, plan: Mapping[str, Any]) -> list[tuple[uuid.UUID, str]]
     listed = [{"name": name, "run_id": run.shown_id} for name, run in new.items()]
     waiting = [run for run in new.values() if run.status != COMPLETED]
     fresh = {key: value for key, value in plan.items() if key != "again"}
-    checkpoint, _ = entries.after_step(
+    checkpoint, _ = step_rows.after_step(
         held, {}, None, status=CheckpointStatus.ACTIVE, next_step="", metadata={"gather": {**fresh, "children": listed}}
     )
     facts = [created(checkpoint), _waiting(held, waiting)]

@@ -1,11 +1,11 @@
-"""Hosts whose clock is off, as rows for the operations page. Their own log says so too: `checkpoints.clock`."""
+"""Hosts whose clock is off, as rows for the operations page. Their own log says so too: `checkpoints.database.clock`."""
 
 from __future__ import annotations
 
 import socket
 import time
 
-from checkpoints import clock
+from checkpoints.database import clock
 from runs.models import HostClock
 
 EVERY = 30.0

@@ -12,10 +12,11 @@ import uuid
 from django.conf import settings
 from django.db import transaction
 
-from checkpoints import clock, log
-from checkpoints.people import User
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from checkpoints.events import log
 from runs.engine.context import Held
-from runs.engine.facts import line
+from runs.engine.events import line
 from runs.models import Run
 from runs.states import PENDING
 from runs.workflows import compatibility

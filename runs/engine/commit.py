@@ -12,9 +12,11 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from checkpoints import clock, codec, live, log, redaction
+from checkpoints.database import clock
+from checkpoints.events import live, log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
-from runs.engine import statements, together
+from checkpoints.state import codec, redaction
+from runs.engine import group_commit, statements
 from runs.engine.statements import Fence as Fence
 from runs.engine.statements import Write
 from runs.models import Run
@@ -43,7 +45,7 @@ def write(run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, check
     elif connection.in_atomic_block:
         last = statements.one(one)
     else:
-        last = together.commit(one)
+        last = group_commit.commit(one)
     if last is None:
         return False
     if facts:

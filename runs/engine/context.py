@@ -17,15 +17,19 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
-from checkpoints import codec, ids, log, redaction, store, trouble
-from checkpoints.fields import Locked
+from checkpoints import ids, store
+from checkpoints.database import outages
+from checkpoints.events import log
 from checkpoints.models import Checkpoint, EventKind, Memo
-from runs import credentials, workspaces
-from runs.engine import approvals, artifacts, delivering, stopping
-from runs.engine.scrubbing import Scrub
-from runs.engine.speaking import Speech
+from checkpoints.models.fields import Locked
+from checkpoints.state import codec, redaction
+from runs.engine import approvals, artifacts, delivery, shutdown
+from runs.engine.output import Speech
+from runs.engine.secret_filter import Scrub
+from runs.git import housekeeping
+from runs.git.workspace import GitWorkspace, Limits, Saved
 from runs.models import Repository, Run, WorkOrder
-from runs.steps.workspace import GitWorkspace, Limits, Saved
+from runs.security import credentials
 from runs.workflows.base import Context, Order, Proposal, PullRequest, StepFailed, Stopped, Told
 from runs.workflows.sequence import FrozenStep
 
@@ -155,7 +159,7 @@ class Held:
         if tell is not None:
             try:
                 flush()
-            except trouble.ERRORS as error:
+            except outages.ERRORS as error:
                 unsaid = error  # words are lost, which is told below; the effect has happened, so it is recorded first
         _through_trouble(lambda: self._record_once(key, value, tell))
         if unsaid is not None:
@@ -191,7 +195,7 @@ class Held:
         if now - self.asked_at >= CHECK_EVERY:
             self.asked_at = now
             self.wanted = Run.objects.held(self.run.pk, self.epoch).exclude(suspend_by="").exists()
-        return self.wanted or stopping.stopping()
+        return self.wanted or shutdown.stopping()
 
     def _require(self) -> None:
         if not Run.objects.held(self.run.pk, self.epoch).exists():
@@ -247,8 +251,8 @@ def _through_trouble(work: Callable[[], None]) -> None:
     while True:
         try:
             return work()
-        except trouble.ERRORS as error:
-            if not trouble.is_trouble(error) or time.monotonic() + pause > ends:
+        except outages.ERRORS as error:
+            if not outages.is_trouble(error) or time.monotonic() + pause > ends:
                 raise
             logger.warning("could not record an effect that has happened, trying again: %s", error)
             connection.close()
@@ -285,13 +289,13 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
     def let_out() -> None:
         """Raise StepFailed where nothing may leave: for want of a right, or of the approval that the template asks for."""
         with held._own_connection():
-            reviewed = delivering.require_right(held.run, held.order, held.steps, held.head.metadata, at=step["name"])
+            reviewed = delivery.require_right(held.run, held.order, held.steps, held.head.metadata, at=step["name"])
         if reviewed:
             held.require_approval("")
 
     def propose(wanted: Proposal) -> PullRequest:
         let_out()
-        return delivering.propose_at(held.repository, held.credential, wanted)
+        return delivery.propose_at(held.repository, held.credential, wanted)
 
     with _workspace(held, order, let_out) as workspace, closing(speech):
         yield Context(
@@ -336,9 +340,9 @@ def _workspace(held: Held, order: Order, let_out: Callable[[], None]) -> GitWork
         protocols=settings.WAYSTATION_GIT_SCHEMES,
         passed_on={name: os.environ[name] for name in settings.WAYSTATION_COMMAND_ENVIRONMENT if name in os.environ},
         sandbox=settings.WAYSTATION_COMMAND_SANDBOX,
-        mirror=workspaces.mirror_of(order.repository_url),
-        access=lambda: delivering.access_to(held.repository, held.credential),
-        make_room=workspaces.make_room,
+        mirror=housekeeping.mirror_of(order.repository_url),
+        access=lambda: delivery.access_to(held.repository, held.credential),
+        make_room=housekeeping.make_room,
         umask_outside=settings.WAYSTATION_UMASK_OUTSIDE,
         let_out=let_out,
     )
@@ -368,8 +372,8 @@ def order_of(run: Run, order: WorkOrder | None) -> Order:
         check_command=tuple(order.check_command),
         user_id=run.started_by_id,
         author=order.author,
-        page=delivering.page_of(order),
-        delivery=delivering.delivery_of(order),
+        page=delivery.page_of(order),
+        delivery=delivery.delivery_of(order),
     )
 
 
@@ -377,7 +381,7 @@ def workspace_path(run: Run) -> Path:
     """One folder per order; child runs, which work at the same time, have one each."""
     shared = run.work_order_id is not None and run.parent_id is None
     name = ids.show(WorkOrder.PREFIX, run.work_order_id) if shared and run.work_order_id else run.shown_id
-    return workspaces.root() / name
+    return housekeeping.root() / name
 
 
 def _saved(head: Checkpoint) -> Saved | None:

@@ -12,9 +12,9 @@ from typing import Any
 from checkpoints import store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
-from runs.engine.begin import following
 from runs.engine.context import loop_num
-from runs.engine.facts import Facts, created, line
+from runs.engine.events import Facts, created, line
+from runs.engine.start import following
 from runs.models import Run
 from runs.states import FailureCode
 

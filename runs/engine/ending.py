@@ -14,12 +14,14 @@ from django.db import transaction
 from django.db.models import F, Q, Subquery, Value
 from django.db.models.functions import Coalesce, NullIf
 
-from checkpoints import clock, live, log, store
+from checkpoints import store
+from checkpoints.database import clock
+from checkpoints.events import live, log
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
-from checkpoints.prepared import Prepared
 from checkpoints.store import Entry
+from checkpoints.store.prepared_queries import Prepared
 from runs.engine import commit
-from runs.engine.facts import Facts, created, line
+from runs.engine.events import Facts, created, line
 from runs.models import Pause, Run
 from runs.states import CANCELLED, EXPIRED, LIVE, PAUSED, PENDING, FailureCode, Lifecycle, PauseStatus, RunStatus
 from runs.workflows import sequence

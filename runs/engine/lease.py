@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from django.conf import settings
 from django.db import Error, connection
 
-from checkpoints import clock, locks
-from checkpoints.rounds import Row
+from checkpoints.database import clock, locks
+from checkpoints.database.rounds import Row
 from runs.models import Run
 from runs.states import RUNNING
 

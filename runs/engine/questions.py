@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from checkpoints import codec, redaction
+from checkpoints.state import codec, redaction
 from runs.states import PauseKind
-from runs.workflows import calls
+from runs.workflows import tool_calls
 from runs.workflows.base import Ask, StepFailed
-from runs.workflows.gate import ANSWER
 from runs.workflows.sequence import APPROVE
+from runs.workflows.wait_for_input import ANSWER
 
 
 def digest(read: Sequence[Any], facts: Sequence[Any], inputs: Mapping[str, Any], wanted: Sequence[Any] = ()) -> str:
@@ -47,15 +47,15 @@ def calls_of(outcome: Ask) -> list[dict[str, Any]]:
         return []
     if ANSWER not in outcome.ways or outcome.required_inputs:
         words = f"A question about calls is answered with {ANSWER!r}, which must be one of its ways, and asks for nothing else."
-        raise StepFailed(words, code=calls.CallsRefused.code)
+        raise StepFailed(words, code=tool_calls.CallsRefused.code)
     try:
-        found = calls.kept(outcome.calls)
-    except calls.CallsRefused as error:
+        found = tool_calls.kept(outcome.calls)
+    except tool_calls.CallsRefused as error:
         raise StepFailed(str(error), code=error.code) from error
     for call in found:
         codec.check(call, f"calls[{call['id']}]")
         secrets = [name for name in (call["id"],) if redaction.is_secret(name)] + list(redaction.found(call["arguments"]))
         if secrets:
             words = f"The call {call['id']} holds {', '.join(secrets)}, named like a secret, which is not kept. The tool reads it itself."
-            raise StepFailed(words, code=calls.CallsRefused.code)
+            raise StepFailed(words, code=tool_calls.CallsRefused.code)
     return found

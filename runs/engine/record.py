@@ -6,11 +6,14 @@ from typing import Any
 
 from django.db import transaction
 
-from checkpoints import clock, codec, live, reducers, store
+from checkpoints import store
+from checkpoints.database import clock
+from checkpoints.events import live
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
-from runs.engine import approvals, commit, damage, ending, entries, lease, questions, tracing
+from checkpoints.state import codec, reducers
+from runs.engine import approvals, checkpoint_frequency, commit, damage, ending, lease, questions, step_rows
 from runs.engine.context import Held
-from runs.engine.facts import MIDWAY, Fact, Facts, asking, created, line, starting
+from runs.engine.events import MIDWAY, Fact, Facts, asking, created, line, starting
 from runs.engine.interruptions import BEFORE, STOPS, SUSPENDED
 from runs.models import Pause, Run
 from runs.states import COMPLETED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, LeaseLost
@@ -62,17 +65,17 @@ class Suspended(Exception):
 def go(held: Held, outcome: Go, *, stay: bool) -> None:
     """The step is done and another follows: in this time slice (`stay`), or when a worker takes the run up again. Raises Suspended."""
     to = outcome.to or ""
-    write_it = not stay or tracing.wanted(held, outcome)
+    write_it = not stay or checkpoint_frequency.wanted(held, outcome)
     if stay:
         # the lease is the heartbeat's: it is indexed, so dear to change
         fields: dict[str, Any] = {"attempts": 0, **({"lost_attempts": 0} if write_it else {})}
     else:
         fields = {"status": PENDING, "due_at": clock.FromNow(), **FREE, "queue": sequence.queue_of(held.steps, to)}
-    checkpoint, state = entries.after_step(
+    checkpoint, state = step_rows.after_step(
         held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step=to, write=write_it
     )
     facts = [*_completed(held), *([created(checkpoint)] if write_it else []), *(starting(checkpoint) if stay else [])]
-    fields |= (untraced := tracing.untraced(held, checkpoint, written=write_it))
+    fields |= (untraced := checkpoint_frequency.untraced(held, checkpoint, written=write_it))
     kept = checkpoint if write_it else None
     if not commit.write(held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, kept):
         by = _suspend_by(held)
@@ -84,7 +87,7 @@ def go(held: Held, outcome: Go, *, stay: bool) -> None:
 @transaction.atomic(durable=True)
 def ask(held: Held, outcome: Ask) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
-    opening = entries.opening(held, outcome)
+    opening = step_rows.opening(held, outcome)
     waiting = {"blocking_reason": outcome.phase, "last_pause": outcome.phase}
     if named := questions.prompt_of(outcome):
         waiting["prompt_id"] = named
@@ -93,7 +96,7 @@ def ask(held: Held, outcome: Ask) -> Pause:
     asks_first = outcome.phase == BEFORE
     if outcome.phase not in STOPS:
         waiting |= approvals.asking(held.head.metadata, held.at, outcome.report.material)
-    checkpoint, _ = entries.after_step(
+    checkpoint, _ = step_rows.after_step(
         held,
         outcome.update,
         outcome.commit,
@@ -103,13 +106,13 @@ def ask(held: Held, outcome: Ask) -> Pause:
         ran=not asks_first,
         midway=outcome.midway,
     )
-    pause = entries.question(held, outcome, checkpoint, opening)
+    pause = step_rows.question(held, outcome, checkpoint, opening)
     facts: Facts = [
         *([] if asks_first else _completed(held)),
         *asking(pause, checkpoint),
         line("Workflow paused", pause.step, phase=pause.phase, work_order_id=held.order.shown_id if held.order else None),
     ]
-    fields = {"status": PAUSED, **FREE, **tracing.untraced(held, checkpoint, told=0 if asks_first else 1)}
+    fields = {"status": PAUSED, **FREE, **checkpoint_frequency.untraced(held, checkpoint, told=0 if asks_first else 1)}
     if outcome.phase == SUSPENDED:
         write(held, {**fields, "suspend_by": ""}, facts, checkpoint)
     else:
@@ -122,16 +125,16 @@ def ask(held: Held, outcome: Ask) -> Pause:
 
 def done(held: Held, outcome: Done) -> None:
     """The run is complete."""
-    handed = {"report": entries.kept_report(outcome.report)} if outcome.report and held.run.parent_id else {}
-    checkpoint, _ = entries.after_step(
+    handed = {"report": step_rows.kept_report(outcome.report)} if outcome.report and held.run.parent_id else {}
+    checkpoint, _ = step_rows.after_step(
         held, outcome.update, outcome.commit, status=CheckpointStatus.COMPLETED, next_step="", metadata=handed
     )
-    _complete(held, checkpoint, first=_completed(held), **tracing.untraced(held, checkpoint))
+    _complete(held, checkpoint, first=_completed(held), **checkpoint_frequency.untraced(held, checkpoint))
 
 
 def ended(held: Held) -> None:
     """Nothing follows the answer that the run goes on from: it is complete."""
-    _complete(held, entries.after_answer(held), first=[])
+    _complete(held, step_rows.after_answer(held), first=[])
 
 
 def _complete(held: Held, checkpoint: Checkpoint, *, first: Facts, **more: int) -> None:
@@ -148,8 +151,8 @@ def again(held: Held, error: Exception, *, seconds: float) -> None:
     facts: Facts = [line(words, held.at, level="warning")]
     if held.kept is None:
         return write(held, fields, facts)
-    checkpoint = entries.where_it_stands(held)  # who tries again starts from here, not from the last one that was written
-    return write(held, {**fields, **tracing.untraced(held, checkpoint, told=0)}, [*facts, created(checkpoint)], checkpoint)
+    checkpoint = step_rows.where_it_stands(held)  # who tries again starts from here, not from the last one that was written
+    return write(held, {**fields, **checkpoint_frequency.untraced(held, checkpoint, told=0)}, [*facts, created(checkpoint)], checkpoint)
 
 
 def _words(held: Held, error: Exception) -> str:
@@ -163,7 +166,7 @@ def failed(held: Held, error: Exception) -> None:
     words = _words(held, error)
     fields = {"status": FAILED, "error": words, "failure_code": code, "ended_at": clock.now(), **FREE}
     state = None if isinstance(error, store.CheckpointDamaged) or not held.run.keeps_checkpoints else held.state
-    facts, checkpoint = entries.failure(held.run, held.head, state, code=code, words=words, written=held.written, relied=held.relied)
+    facts, checkpoint = step_rows.failure(held.run, held.head, state, code=code, words=words, written=held.written, relied=held.relied)
     _end(held, fields, facts, checkpoint, words=words)
 
 

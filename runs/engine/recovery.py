@@ -12,13 +12,15 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
-from checkpoints import clock, locks, log, store
+from checkpoints import store
+from checkpoints.database import clock, locks
+from checkpoints.database.rounds import Row
+from checkpoints.events import log
 from checkpoints.models import Checkpoint, Thread
-from checkpoints.rounds import Row
 from runs import urgency
-from runs.engine import ending, entries
+from runs.engine import ending, step_rows
 from runs.engine.ending import Wake
-from runs.engine.facts import line
+from runs.engine.events import line
 from runs.models import Run, RunQuerySet
 from runs.states import FAILED, PENDING, RUNNING, FailureCode
 from runs.urgency import Urgency
@@ -101,7 +103,7 @@ def _incident(run: Run) -> list[Wake]:
         return []
     ending.move_children(run, kids)
     logger.error("%s: %s", run.shown_id, words)
-    facts, checkpoint = entries.failure(run, head, _state(head), code=FailureCode.INCIDENT, words=words)
+    facts, checkpoint = step_rows.failure(run, head, _state(head), code=FailureCode.INCIDENT, words=words)
     if checkpoint is not None:
         store.insert(checkpoint)
     log.append(run.thread_id, run.pk, facts)

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 from django.db import connection, models
 
-from checkpoints import clock, sealing
-from checkpoints.fields import SealedField
+from checkpoints.database import clock
 from checkpoints.models import Checkpoint, JsonTextField
+from checkpoints.models.fields import SealedField
+from checkpoints.state import encryption
 from runs.models import Run
 from runs.states import RUNNING, RunStatus
 
@@ -204,7 +205,7 @@ def _row(checkpoint: Checkpoint) -> list[Any]:
 def _stored(field: Any, value: Any) -> Any:
     """A value as its column has it: sealed where the column is."""
     prepared = field.get_prep_value(value)
-    return sealing.seal_text(prepared, field.about) if isinstance(field, SealedField) and isinstance(prepared, str) else prepared
+    return encryption.seal_text(prepared, field.about) if isinstance(field, SealedField) and isinstance(prepared, str) else prepared
 
 
 def _set(write: Write) -> list[Any]:
@@ -221,7 +222,7 @@ def _changed(name: str, value: Any) -> Any:
 
 def _told(write: Write) -> list[tuple[str, str]]:
     """Kind and stored text of each event."""
-    return [(kind, sealing.seal_text(text, DATA)) for kind, text in write.facts]
+    return [(kind, encryption.seal_text(text, DATA)) for kind, text in write.facts]
 
 
 @cache

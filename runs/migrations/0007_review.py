@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='pause',
             name='review',
-            field=checkpoints.models.JsonTextField(default=dict, help_text="The step's rules on who answers, by when and how: `runs.workflows.review`."),
+            field=checkpoints.models.JsonTextField(default=dict, help_text="The step's rules on who answers, by when and how: `runs.workflows.review_rules`."),
         ),
         migrations.AddField(
             model_name='pause',

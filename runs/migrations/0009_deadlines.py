@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='pause',
             name='times',
-            field=checkpoints.models.JsonTextField(default=dict, help_text='When those who may answer are reminded, and when further people are asked: `runs.due`.'),
+            field=checkpoints.models.JsonTextField(default=dict, help_text='When those who may answer are reminded, and when further people are asked: `runs.definitions.due_times`.'),
         ),
         migrations.AlterField(
             model_name='run',

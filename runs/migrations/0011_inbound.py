@@ -29,7 +29,7 @@ class Migration(migrations.Migration):
             model_name="pause",
             name="calls",
             field=checkpoints.models.JsonTextField(
-                default=list, help_text="Tool calls that are decided one by one: `runs.workflows.calls`."
+                default=list, help_text="Tool calls that are decided one by one: `runs.workflows.tool_calls`."
             ),
         ),
         migrations.RunPython(say_what_was_wanted, migrations.RunPython.noop, elidable=True),

@@ -14,6 +14,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='pause',
             name='outside',
-            field=checkpoints.models.JsonTextField(default=dict, help_text='Who without an account is asked too, and what they see: `runs.workflows.outside`.'),
+            field=checkpoints.models.JsonTextField(default=dict, help_text='Who without an account is asked too, and what they see: `runs.workflows.external_reviewers`.'),
         ),
     ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from runs.workflows.calls import Call as Call
+from runs.workflows.tool_calls import Call as Call
 
 State = dict[str, Any]
 """A run's state: a JSON object. Keys are the workflow's own, beside `revision_feedback` (the reviewer's latest words, or "").
@@ -139,7 +139,7 @@ class Ask:
     calls: Sequence[Call] = ()
     """Tool calls that the answer decides one by one; then `answer` is among the ways, and `required_inputs` follows from them.
 
-    `approve`, where it is a way, approves all as they stand. See `runs.workflows.gate.ask_about_calls`."""
+    `approve`, where it is a way, approves all as they stand. See `runs.workflows.wait_for_input.ask_about_calls`."""
     kind: Literal["", "approval", "input", "tools", "external"] = ""
     """What is wanted: a verdict, data, a decision per call, or the answer of another system. "" follows from the rest."""
     midway: bool = False
@@ -454,7 +454,7 @@ class Context:
     """By step, and by the name of its function."""
     require_approval: RequireApproval = _nobody_is_asked
     decided_calls: Callable[[str], Mapping[str, Mapping[str, Any]]] = lambda step: {}
-    """What people decided of the tool calls that a step asked about last, from the ledger: see `runs.workflows.calls.approved`."""
+    """What people decided of the tool calls that a step asked about last, from the ledger: see `runs.workflows.tool_calls.approved`."""
     configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The configurations of the template's steps, by the name of their function: for a step that checks what another one decided."""
     propose: Callable[[Proposal], PullRequest] = _no_forge
@@ -466,7 +466,7 @@ class Context:
     """`credential("forge", to=url)`."""
 
     reach: Sequence[str] = ()
-    """Hosts and networks that operators let tools read from though they are not public: see `runs.addresses`."""
+    """Hosts and networks that operators let tools read from though they are not public: see `runs.security.ssrf`."""
 
     def approved(self, of: str) -> Approval | None:
         """The answer to what a step asked last, if it let the run go on."""

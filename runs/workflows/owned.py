@@ -1,22 +1,22 @@
 """State keys that are the engine's own: what was decided, by whom a run goes on, what an agent knows. Nobody hands them in.
 
 An answer, new input or a wait's state that names one is refused at every door, by `named`: a state that says "decided" is no decision (F6).
-A state that a person edits as a whole holds them too; what may be changed of those is said where that is done (`runs.forks`).
+A state that a person edits as a whole holds them too; what may be changed of those is said where that is done (`runs.services.forks`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from runs.workflows import calls
+from runs.workflows import tool_calls
 
 AGENT, AGENT_TURNS = "agent", "agent_turns"
 """What agents know, and which turn they are in: `runs.agents.memory`."""
 GRAPH_RUNS = "graph_runs"
-"""Where the graph of each step stands: `runs.steps.graphs.Place`, by step."""
+"""Where the graph of each step stands: `runs.langgraph.step.Place`, by step."""
 RESUME_CONTEXT = "_resume_context"
 """The offer to resume a failed run, for the steps of the new one: `{"checkpoint_id", "failed_at"}`."""
-BY_ANSWERS = frozenset({"decided", "decided_content", "revision_feedback", "gathered", calls.DECISIONS})
+BY_ANSWERS = frozenset({"decided", "decided_content", "revision_feedback", "gathered", tool_calls.DECISIONS})
 """Written with every answer, also where another engine's run waits here."""
 KEYS = BY_ANSWERS | {GRAPH_RUNS, AGENT, AGENT_TURNS, RESUME_CONTEXT, "approved"}
 

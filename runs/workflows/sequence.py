@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NotRequired, TypedDict
 
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, Report
-from runs.workflows.review import Review
+from runs.workflows.review_rules import Review
 
 APPROVE, REVISE, CANCEL = "approve", "revise", "cancel"
 

@@ -1,6 +1,6 @@
 /** Who else is at a question: said every few seconds while this page is looked at. Without this file, or the server, nothing is shown. */
 
-const EVERY = 8_000, LOST = 20_000; // as hitl/presence.py has it
+const EVERY = 8_000, LOST = 20_000; // as hitl/decisions/presence.py has it
 const WRITING = 10_000; // after the last key
 let timer = 0, typedAt = 0, writing = false, heardAt = 0, stream = null;
 

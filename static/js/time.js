@@ -30,7 +30,7 @@ const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "
 const two = (number) => String(number).padStart(2, "0");
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-/** `7 Jul 2026, 12:00` in the reader's time zone, by the rules of `checkpoints.dates`; `style` as of the template tag `moment`. */
+/** `7 Jul 2026, 12:00` in the reader's time zone, by the rules of `checkpoints.text.dates`; `style` as of the template tag `moment`. */
 export function stamp(at, style = "") {
   const time = new Date(at), clock = `${two(time.getHours())}:${two(time.getMinutes())}`, seconds = `:${two(time.getSeconds())}`;
   const day = `${time.getDate()} ${MONTHS[time.getMonth()]} ${time.getFullYear()}`;

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from checkpoints import codec, portable
+from checkpoints.export import thread_document
 from checkpoints.models import Checkpoint
+from checkpoints.state import codec
 from tests.adversary.world import ACCOMPLICE, INPUT, STEPS, TEAM, World, text_of
 
 One = TypeVar("One")
@@ -192,7 +193,7 @@ def forged(raw: bytes, *, template: tuple[str, int, str], **how: Any) -> bytes:
 
 def signed(document: dict[str, Any]) -> bytes:
     """With the digest that a document's content has now, as somebody writes it who knows the format."""
-    document["digest"] = portable.digest(document)
+    document["digest"] = thread_document.digest(document)
     return codec.encode(document).encode()
 
 

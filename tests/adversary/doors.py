@@ -7,7 +7,7 @@ import argparse
 from django.contrib import admin
 from django.core.management import get_commands, load_command_class
 
-from hitl import routing
+from hitl.live import routing
 from project.errors import exception_handler
 from tests.matrix.addresses import ADDRESSES, SAFE, served
 from tests.matrix.desk import CHANGED, PAGES

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 from django.db.models import Q
 
-from checkpoints import portable
-from hitl import deadlines, outside, policy, resume_events
-from hitl import services as answering
-from runs import due, forks, imported, services, threads
-from runs.engine import approvals
-from runs.workflows import calls, schemas
+from checkpoints.export import thread_document
+from hitl.decisions import deadlines, external_access, policy
+from hitl.decisions import services as answering
+from hitl.wait_gate import resume_events
+from runs.definitions import due_times
+from runs.engine import approvals, imported
+from runs.services import forks, work_orders
+from runs.threads import turns
+from runs.workflows import schemas, tool_calls
 
 Patch = pytest.MonkeyPatch
 
@@ -75,18 +78,18 @@ class All(tuple[str, ...]):
 
 
 def believe_documents(patch: Patch) -> None:
-    patch.setattr(portable, "KEPT", All())
+    patch.setattr(thread_document, "KEPT", All())
     patch.setattr(imported, "is_imported", lambda checkpoint: False)
 
 
 def believe_states(patch: Patch) -> None:
     """What a state says was decided of calls."""
     believe_documents(patch)
-    patch.setattr(approvals, "decided_calls", lambda held, step: held.state.get(calls.DECISIONS, {}).get(step, {}))
+    patch.setattr(approvals, "decided_calls", lambda held, step: held.state.get(tool_calls.DECISIONS, {}).get(step, {}))
 
 
 def take_input_at_stops(patch: Patch) -> None:
-    for module in (services, answering):
+    for module in (work_orders, answering):
         patch.setattr(module, "check_brought", lambda *args: None)
     patch.setattr(forks, "brought", lambda metadata: metadata)
 
@@ -97,14 +100,14 @@ def carry_approvals_along(patch: Patch) -> None:
     def terms(definition: Any, start: Any, **more: Any) -> Any:
         return start
 
-    for module in (services, threads):
+    for module in (work_orders, turns):
         patch.setattr(module, "terms", terms)
     patch.setattr(approvals, "flaw", lambda *args: "")
 
 
 def count_for_ever(patch: Patch) -> None:
     """The deadline holds once the sweep has come, and no sooner."""
-    patch.setattr(due, "in_time", Q)
+    patch.setattr(due_times, "in_time", Q)
     patch.setattr(deadlines, "meet", lambda found: "")
 
 
@@ -123,8 +126,8 @@ def count_whom_the_requester_names(patch: Patch) -> None:
     def counts(*args: Any) -> bool:
         return True
 
-    patch.setattr(outside, "counts", counts)
-    patch.setattr("runs.workflows.outside.counts", counts)
+    patch.setattr(external_access, "counts", counts)
+    patch.setattr("runs.workflows.external_reviewers.counts", counts)
 
 
 def let_requesters_approve(patch: Patch) -> None:

@@ -12,9 +12,9 @@ from django.utils import timezone
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from hitl import invariants
+from hitl.ledger.verification import Check
 from hitl.models import Decision
-from hitl.verifying import Check
+from hitl.operations import invariants
 from runs.models import Pause, Run
 from tests.adversary import bodies, doors, moves, oracle, schemes, world
 from tests.adversary.bodies import Pick

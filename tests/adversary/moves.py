@@ -26,12 +26,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from checkpoints import ids
-from hitl import deadlines, early, routing, saying, signing
-from hitl.consumers import Refused
+from hitl.decisions import deadlines
+from hitl.live import routing, socket_messages
+from hitl.live.consumers import Refused
+from hitl.wait_gate import early_answers, signatures
 from project.errors import exception_handler
-from runs import queued
 from runs.engine.advance import advance
 from runs.models import Pause, QueuedTurn, Run, Template
+from runs.threads import message_queue
 from tests.adversary import bodies
 from tests.adversary.bodies import Pick
 from tests.adversary.world import PEOPLE, REVIEWERS, SECRET, SOURCE, STEPS, TEAM, World
@@ -421,7 +423,11 @@ def _request(world: World, move: Move, path: str) -> Came:
     if "inbound" in path:
         name = body.get("webhook-id") or uuid.uuid4().hex
         now = timezone.now()
-        headers |= {signing.ID: name, signing.TIMESTAMP: str(int(now.timestamp())), signing.SIGNATURE: signing.sign(SECRET, name, now, raw)}
+        headers |= {
+            signatures.ID: name,
+            signatures.TIMESTAMP: str(int(now.timestamp())),
+            signatures.SIGNATURE: signatures.sign(SECRET, name, now, raw),
+        }
         return _came(world.rest["nobody"].generic(method, url, raw, content_type="application/json", headers=headers))
     came = _came(world.rest[move.who].generic(method, url, raw, content_type="application/json", headers=headers))
     if "raw" in body and came.done:
@@ -496,7 +502,7 @@ def _socket(world: World, move: Move, path: str) -> Came:
         consumer._admit()
     except Refused as refused:
         return Came(404, str(refused.code))
-    reply = saying.answer(json.dumps(move.body), scope=consumer.scope, place=consumer.place, problem_of=exception_handler)
+    reply = socket_messages.answer(json.dumps(move.body), scope=consumer.scope, place=consumer.place, problem_of=exception_handler)
     told = json.loads(reply)
     return Came(200 if told["type"] == "accepted" else int(told["problem"]["status"]), reply)
 
@@ -544,9 +550,9 @@ def sweep(world: World) -> None:
     """What beat has done from time to time: deadlines, early answers, messages whose turn has come, mail."""
     now = timezone.now()
     deadlines.fire_due(now=now)
-    early.sweep(now=now)
+    early_answers.sweep(now=now)
     for thread in QueuedTurn.objects.waiting().values_list("thread", flat=True).distinct():
-        queued.begin_next(thread)
+        message_queue.begin_next(thread)
     world.collect_links()
 
 

@@ -219,9 +219,9 @@ def the_requester_asks_an_accomplice_outside(game: Game) -> None:
     """One vote of two is that of an address which came with the order."""
     order(game, "adv-outside", input={"contact": ACCOMPLICE})
     game.happen("sweep")
-    from hitl.outbound import planning
+    from hitl.decisions import notifications
 
-    planning.announce()
+    notifications.announce()
     game.happen("sweep")
     for token in list(game.world.tokens):
         game.play("POST l/<str:token>", "nobody", {"action": "approve", "me": "yes"}, token=token)

@@ -17,14 +17,14 @@ from django.utils import timezone
 from checkpoints import ids
 from checkpoints.models import Checkpoint, Thread
 from hitl.models import ApiToken, Decision, Delegation, InboundSource
+from hitl.models.outbound import Delivery
 from hitl.outbound import links
-from hitl.outbound_models import Delivery
 from runs import definitions
 from runs.models import OWN_REDUCERS, Pause, QueuedTurn, Run, WorkOrder
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, Outside, Report, State, StepFailed
-from runs.workflows.calls import Call, approved
-from runs.workflows.gate import ask_about_calls, wait_for_input
 from runs.workflows.registry import step
+from runs.workflows.tool_calls import Call, approved
+from runs.workflows.wait_for_input import ask_about_calls, wait_for_input
 
 TEAM, REVIEWERS = "platform", "reviewers"
 SUPPLIER, ACCOMPLICE = "billing@supplier.example", "accomplice@elsewhere.example"

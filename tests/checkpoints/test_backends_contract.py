@@ -10,9 +10,10 @@ import uuid
 
 import pytest
 
-from checkpoints import backends, configured
-from checkpoints.backends.base import PAGE, CheckpointStore, Entry
+from checkpoints import backends
 from checkpoints.backends.memory import MemoryStore
+from checkpoints.contract import configured
+from checkpoints.contract.base import PAGE, CheckpointStore, Entry
 from checkpoints.testing import CheckpointContract
 from checkpoints.testing.processes import Processes
 from runs import env

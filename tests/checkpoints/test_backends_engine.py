@@ -14,11 +14,13 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from checkpoints import bodies, checks, configured, store
-from checkpoints.backends.base import BodyStore, CheckpointDamaged, StoreUnavailable
+from checkpoints import checks, store
 from checkpoints.backends.database import DatabaseStore
+from checkpoints.contract import configured
+from checkpoints.contract.base import BodyStore, CheckpointDamaged, StoreUnavailable
 from checkpoints.models import Checkpoint
-from hitl import services
+from checkpoints.store import bodies
+from hitl.decisions import services
 from hitl.models import Via
 from runs import env, tasks
 from runs.models import Run

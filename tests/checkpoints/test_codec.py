@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkpoints import codec
-from checkpoints.reducers import REDUCERS, MergeFailed
-from checkpoints.reducers import apply as merge
+from checkpoints.state import codec
+from checkpoints.state.reducers import REDUCERS, MergeFailed
+from checkpoints.state.reducers import apply as merge
 
 texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=8)
 """Any code point: NUL and lone surrogates too."""

@@ -10,9 +10,11 @@ from django.contrib.auth.models import User
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoints import codec, differences, ids, store
-from checkpoints.differences import DifferentThreads, compare, diff
+from checkpoints import ids, store
+from checkpoints.forensics import diff as differences
+from checkpoints.forensics.diff import DifferentThreads, compare, diff
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
+from checkpoints.state import codec
 
 
 def told(old, new):

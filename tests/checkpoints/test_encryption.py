@@ -16,11 +16,15 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints import bodies, fields, log, rotation, sealing, store
-from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Event, EventKind, Memo, Thread
-from checkpoints.store import CheckpointDamaged, Entry, StateLocked
-from hitl import invariants, services
+from checkpoints import store
+from checkpoints.events import log
+from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Event, EventKind, Memo, Thread, fields
+from checkpoints.security import key_rotation
+from checkpoints.state import encryption
+from checkpoints.store import CheckpointDamaged, Entry, StateLocked, bodies
+from hitl.decisions import services
 from hitl.models import Decision, Via
+from hitl.operations import invariants
 from runs import definitions, env
 from runs import services as runs
 from runs.engine import context
@@ -112,7 +116,7 @@ def test_plain_and_encrypted_rows_live_together():
     """Switched on, changed, and switched off again in the midst of one lineage."""
     states = [{"fixed": "x" * 500, "n": n} for n in range(4)]
     saved = [save(states[0])]
-    for number, known in enumerate(((OLD,), (NEW, OLD), (sealing.PLAIN, NEW, OLD)), start=1):
+    for number, known in enumerate(((OLD,), (NEW, OLD), (encryption.PLAIN, NEW, OLD)), start=1):
         with keys(*known):
             parent = saved[-1]
             saved.append(save(states[number], parent.thread, parent, states[number - 1]))
@@ -127,7 +131,7 @@ def test_a_missing_key_is_named_and_nothing_begins_anew(telling_template, make_o
         order = drive(make_order("telling", input={"a": WORD}))
         services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
         checkpoints = Checkpoint.objects.count()
-    named = sealing.Key.parse(OLD).id
+    named = encryption.Key.parse(OLD).id
     with keys(NEW):
         order = drive(order)
         assert order.latest_run.failure_code == "encryption_key_missing"
@@ -153,7 +157,7 @@ def test_rest_says_which_key_is_missing(telling_template, make_order, ana, api):
         client = api(ana)
         head = client.get(f"/api/v1/checkpoints/{order.thread.head.shown_id}")
         assert (head.status_code, head.json()["code"]) == (503, "encryption_key_missing")
-        assert sealing.Key.parse(OLD).id in head.json()["detail"]
+        assert encryption.Key.parse(OLD).id in head.json()["detail"]
         answered = client.post(f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve", "revision": 1}, format="json")
         assert answered.status_code in {409, 503}
         for path in ("events", "history", ""):
@@ -220,29 +224,29 @@ def test_saving_a_row_that_could_not_be_opened_keeps_what_is_stored(make_order):
 
 def test_text_that_only_looks_encrypted_comes_back(ana):
     """Nobody can make a row unreadable by what they write."""
-    words = f"{sealing.MARK}deadbeef.AAAA"
-    for known in ((), (OLD,), (sealing.PLAIN, OLD)):
+    words = f"{encryption.MARK}deadbeef.AAAA"
+    for known in ((), (OLD,), (encryption.PLAIN, OLD)):
         with keys(*known):
-            assert sealing.opened_text(sealing.seal_text(words, "a.b"), "a.b") == words
-            assert sealing.opened(sealing.seal(words.encode(), "a.b"), "a.b") == words.encode()
+            assert encryption.opened_text(encryption.seal_text(words, "a.b"), "a.b") == words
+            assert encryption.opened(encryption.seal(words.encode(), "a.b"), "a.b") == words.encode()
 
 
 def test_the_same_text_never_lies_there_twice_the_same():
     with keys(OLD):
-        assert len({sealing.seal_text("x", "a.b") for _ in range(100)}) == 100
+        assert len({encryption.seal_text("x", "a.b") for _ in range(100)}) == 100
 
 
 def test_a_process_takes_another_salt_in_good_time(monkeypatch):
     with keys(OLD):
-        monkeypatch.setattr(sealing, "PER_SALT", 0)
-        texts = [sealing.seal_text("x", "a.b") for _ in range(3)]
-        assert [sealing.opened_text(text, "a.b") for text in texts] == ["x"] * 3
+        monkeypatch.setattr(encryption, "PER_SALT", 0)
+        texts = [encryption.seal_text("x", "a.b") for _ in range(3)]
+        assert [encryption.opened_text(text, "a.b") for text in texts] == ["x"] * 3
 
 
 def test_keys_are_in_no_repr():
     with keys(OLD):
-        assert OLD not in repr(sealing.newest())
-        assert OLD not in repr(sealing._ring)
+        assert OLD not in repr(encryption.newest())
+        assert OLD not in repr(encryption._ring)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +280,7 @@ def test_rotation_brings_everything_to_the_newest_key_and_keeps_it():
     """From plain to a key, to another, and back."""
     head, state = fill()
     rows = {model: model.objects.count() for model in (Checkpoint, Event, Blob, Chunk, Memo)}
-    for known in ((OLD,), (NEW, OLD), (sealing.PLAIN, NEW)):
+    for known in ((OLD,), (NEW, OLD), (encryption.PLAIN, NEW)):
         with keys(*known):
             planned = rotate("--dry-run", "--batch", "5").splitlines()[:-1]
             assert planned
@@ -304,7 +308,7 @@ def test_a_rotation_that_was_killed_goes_on_where_it_stopped(monkeypatch):
     """Each batch is its own commit; until the end all is readable with both keys."""
     with keys(OLD):
         head, state = fill()
-    take = rotation._take
+    take = key_rotation._take
     done: list[int] = []
 
     def dies(column, rows, found, *, dry_run):
@@ -315,12 +319,12 @@ def test_a_rotation_that_was_killed_goes_on_where_it_stopped(monkeypatch):
         done.append(1)
         take(column, rows, found, dry_run=dry_run)
 
-    monkeypatch.setattr(rotation, "_take", dies)
+    monkeypatch.setattr(key_rotation, "_take", dies)
     with keys(NEW, OLD):
         with pytest.raises(Killed):
             rotate("--batch", "4")
         assert store.load(reread(head)) == state
-        monkeypatch.setattr(rotation, "_take", take)
+        monkeypatch.setattr(key_rotation, "_take", take)
         left = rotate("--dry-run")
         assert 0 < int(left.splitlines()[-1].split()[0]) < sum(model.objects.count() * 2 for model in (Checkpoint, Event, Blob, Memo))
         rotate("--batch", "4")
@@ -343,7 +347,7 @@ def test_rotation_leaves_and_names_what_it_cannot_open():
 def test_rotation_never_writes_over_what_changed_meanwhile(make_order, monkeypatch):
     with keys(OLD):
         drive(make_order("writing-fail"))
-    sealed = sealing.seal_text
+    sealed = encryption.seal_text
 
     def slow(plain, about):
         if about == "runs_run.error" and plain != "changed meanwhile":
@@ -351,27 +355,27 @@ def test_rotation_never_writes_over_what_changed_meanwhile(make_order, monkeypat
         return sealed(plain, about)
 
     with keys(NEW, OLD):
-        monkeypatch.setattr(sealing, "seal_text", slow)
+        monkeypatch.setattr(encryption, "seal_text", slow)
         rotate()
-        monkeypatch.setattr(sealing, "seal_text", sealed)
+        monkeypatch.setattr(encryption, "seal_text", sealed)
         assert Run.objects.get().error == "changed meanwhile"
 
 
 def test_every_sealed_column_is_rotated():
     """Also those of apps to come: they are found by the field."""
-    assert {column.about for column in rotation.columns()} >= {
+    assert {column.about for column in key_rotation.columns()} >= {
         "checkpoints_checkpoint.body", "checkpoints_checkpoint.metadata", "checkpoints_event.data", "checkpoints_memo.value",
         "checkpoints_blob.content", "checkpoints_chunk.content", "runs_pause.question", "runs_pause.content", "runs_pause.facts",
         "runs_pause.effects", "runs_run.input", "runs_run.error", "runs_run.reason", "runs_workorder.request", "runs_workorder.input",
         "hitl_decision.feedback",
     }  # fmt: skip
-    assert {bodies.SEALED, store.ITEMS} <= {column.about for column in rotation.columns()}
+    assert {bodies.SEALED, store.ITEMS} <= {column.about for column in key_rotation.columns()}
 
 
 def test_a_new_key_is_one_and_another_each_time():
     one, other = rotate("--new").strip(), rotate("--new").strip()
     assert one != other
-    assert sealing.ring_of([one, other]).newest == sealing.Key.parse(one)
+    assert encryption.ring_of([one, other]).newest == encryption.Key.parse(one)
 
 
 @pytest.mark.parametrize("batch", ["0", "-1", "10001"])
@@ -388,7 +392,7 @@ def test_keys_change_while_a_run_is_under_way(make_order, ana):
         assert not re.search(r"\b0 values", rotate())
     with keys(NEW):
         services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback=WORD)
-    third = sealing.new_key()
+    third = encryption.new_key()
     with keys(third, NEW):
         steps.HOOKS["planning"] = rotate
         order = drive(order)
@@ -432,7 +436,7 @@ def test_the_admin_shows_ciphertext_without_the_right_and_plain_with_it(telling_
             response = low.get(page)
             assert response.status_code == 200, page
             assert WORD not in response.content.decode(), page
-        assert sealing.MARK in low.get(pages[0]).content.decode()
+        assert encryption.MARK in low.get(pages[0]).content.decode()
         assert all(WORD in high.get(page).content.decode() for page in pages)
         asked = {"action": "approve", "_selected_action": [str(pause_of(waiting).pk)]}
         assert WORD not in low.post("/admin/runs/pause/", asked).content.decode()

@@ -13,14 +13,16 @@ from django.contrib.auth.models import User
 from jsonschema import Draft202012Validator
 from langgraph.types import Command
 
-from checkpoints import codec, portable, store
-from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphThread
+from checkpoints import store
+from checkpoints.export import thread_document
+from checkpoints.export.schema import SCHEMA
+from checkpoints.export.thread_document import Document, ImportRefused
 from checkpoints.langgraph import DjangoSaver
 from checkpoints.models import Checkpoint, Thread
-from checkpoints.portable import Document, ImportRefused
-from checkpoints.portable_schema import SCHEMA
-from hitl import erasure
-from hitl import portable as whole
+from checkpoints.models.graphs import GraphBlob, GraphCheckpoint, GraphThread
+from checkpoints.state import codec
+from hitl.threads import erasure
+from hitl.threads import export as whole
 from tests.checkpoints import graphs
 from tests.databases import file_database
 from tests.documents import alike, signed
@@ -54,7 +56,7 @@ def document(saver: DjangoSaver) -> Document:
 
 
 def bring_in(document: Document, owner: User) -> Thread:
-    return whole.load(portable.read(signed(json.loads(codec.encode(document))), limit=10_000_000), owner=owner).thread
+    return whole.load(thread_document.read(signed(json.loads(codec.encode(document))), limit=10_000_000), owner=owner).thread
 
 
 def values(owner: User, **at: Any) -> list[Any]:

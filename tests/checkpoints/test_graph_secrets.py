@@ -10,10 +10,12 @@ from django.core.management import call_command
 from django.db import connection
 from langgraph.types import Command
 
-from checkpoints import rotation, sealing, store
-from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphWrite
+from checkpoints import store
 from checkpoints.langgraph import DjangoSaver
 from checkpoints.models import Checkpoint
+from checkpoints.models.graphs import GraphBlob, GraphCheckpoint, GraphWrite
+from checkpoints.security import key_rotation
+from checkpoints.state import encryption
 from checkpoints.store import CheckpointDamaged, StateLocked
 from tests.checkpoints import graphs
 from tests.checkpoints.saving import owner as owner
@@ -32,7 +34,7 @@ def sealed_with() -> set[str]:
     with connection.cursor() as cursor:
         for model in (GraphCheckpoint, GraphBlob, GraphWrite):
             cursor.execute(f"SELECT content FROM {model._meta.db_table}")
-            found |= {sealing.key_of(bytes(content)) for (content,) in cursor.fetchall()}
+            found |= {encryption.key_of(bytes(content)) for (content,) in cursor.fetchall()}
     return found
 
 
@@ -43,7 +45,7 @@ def test_a_dump_shows_nothing_of_a_graph_and_the_saver_everything(saver):
         graph.invoke({"log": [f"{WORD} input"] * 30}, AT)
         graph.invoke(Command(resume=f"{WORD} answer"), AT)
         assert WORD not in dump()
-        assert sealed_with() == {sealing.Key.parse(NEW).id}
+        assert sealed_with() == {encryption.Key.parse(NEW).id}
         assert graph.get_state(AT).values["answers"] == [f"{WORD} answer"]
         assert len(list(graph.get_state_history(AT))) == 6
         shown = store.load(Checkpoint.objects.latest("pk"))
@@ -64,7 +66,7 @@ def test_lists_still_grow_by_what_is_new_and_survive_a_change_of_keys(saver, own
         assert before > 3
     with keys(NEW, OLD):
         call_command("rotate_keys", stdout=StringIO())
-        assert sealed_with() == {sealing.Key.parse(NEW).id}
+        assert sealed_with() == {encryption.Key.parse(NEW).id}
     with keys(NEW), DjangoSaver(owner=owner) as other:
         graph = graphs.looping(other)
         log = graph.invoke({"log": ["more"]}, AT)["log"]
@@ -73,17 +75,17 @@ def test_lists_still_grow_by_what_is_new_and_survive_a_change_of_keys(saver, own
         assert GraphBlob.objects.filter(base__isnull=False).count() > before
 
 
-@pytest.mark.parametrize("known", [(NEW, OLD), (sealing.PLAIN, OLD)])
+@pytest.mark.parametrize("known", [(NEW, OLD), (encryption.PLAIN, OLD)])
 def test_a_rotation_takes_all_rows_of_a_key_of_several_columns(saver, known):
     with keys(OLD):
         graphs.parallel(saver).invoke({}, AT)
         count = GraphWrite.objects.count()
         assert count > 3
     with keys(*known):
-        found = {one.column: one for one in rotation.rotate(dry_run=False, batch=2)}
-        assert found["checkpoints_graphwrite.content"].keys == {sealing.Key.parse(OLD).id: count}
-        assert not [one for one in rotation.rotate(dry_run=True, batch=2) if one.count]
-    wanted = sealing.PLAIN if known[0] == sealing.PLAIN else sealing.Key.parse(NEW).id
+        found = {one.column: one for one in key_rotation.rotate(dry_run=False, batch=2)}
+        assert found["checkpoints_graphwrite.content"].keys == {encryption.Key.parse(OLD).id: count}
+        assert not [one for one in key_rotation.rotate(dry_run=True, batch=2) if one.count]
+    wanted = encryption.PLAIN if known[0] == encryption.PLAIN else encryption.Key.parse(NEW).id
     assert sealed_with() == {wanted}
 
 
@@ -92,9 +94,9 @@ def test_a_missing_key_is_named_and_a_graph_does_not_begin_anew(saver, owner):
     with keys(OLD):
         graphs.line(saver).invoke({"log": ["in"]}, AT)
     with keys(NEW), DjangoSaver(owner=owner) as other:
-        with pytest.raises(StateLocked, match=sealing.Key.parse(OLD).id):
+        with pytest.raises(StateLocked, match=encryption.Key.parse(OLD).id):
             graphs.line(other).invoke(Command(resume="yes"), AT)
-        with pytest.raises(StateLocked, match=sealing.Key.parse(OLD).id):
+        with pytest.raises(StateLocked, match=encryption.Key.parse(OLD).id):
             store.load(Checkpoint.objects.latest("pk"))
 
 
@@ -102,7 +104,7 @@ def test_a_missing_key_is_named_and_a_graph_does_not_begin_anew(saver, owner):
 def test_bytes_that_were_changed_are_found(saver, owner, model):
     with keys(NEW):
         graphs.line(saver).invoke({"log": ["in" * 200]}, AT)
-        key = f"wse1.{sealing.Key.parse(NEW).id}."
+        key = f"wse1.{encryption.Key.parse(NEW).id}."
         with connection.cursor() as cursor:
             cursor.execute(f"UPDATE {model._meta.db_table} SET content = %s", [key.encode() + b"x" * 60])
         with DjangoSaver(owner=owner) as other, pytest.raises(CheckpointDamaged, match="stored bytes were changed"):

@@ -16,10 +16,14 @@ from django.utils import timezone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkpoints import codec, collecting, housekeeping, keeping, log, reducers, store
-from checkpoints.chores import claim
-from checkpoints.keeping import Policy, Rules
+from checkpoints import store
+from checkpoints.events import log
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chore, Chunk, Event, EventKind, Mark, Memo, Thread
+from checkpoints.retention import garbage, housekeeping
+from checkpoints.retention import rules as keeping
+from checkpoints.retention.jobs import claim
+from checkpoints.retention.rules import Policy, Rules
+from checkpoints.state import codec, reducers
 from checkpoints.store import CheckpointDamaged, Entry
 from tests.checkpoints.test_store import damage, make_thread, updates
 
@@ -364,7 +368,7 @@ def chain_of(*names):
 
 
 def test_a_chain_with_two_ends_loses_the_one_that_nothing_names(monkeypatch):
-    monkeypatch.setattr(collecting, "TIPS", 1)
+    monkeypatch.setattr(garbage, "TIPS", 1)
     trunk = chain_of("a", "b")
     ends = [Chunk.objects.create(digest=codec.digest(name), previous=trunk, content=b"") for name in ("left", "right", "middle")]
     Tree().step({"digest": ends[1].digest})
@@ -373,7 +377,7 @@ def test_a_chain_with_two_ends_loses_the_one_that_nothing_names(monkeypatch):
 
 
 def test_long_chains_go_in_one_round(monkeypatch):
-    monkeypatch.setattr(collecting, "TIPS", 1)
+    monkeypatch.setattr(garbage, "TIPS", 1)
     chain_of(*(f"one {n}" for n in range(30)))
     chain_of(*(f"two {n}" for n in range(30)))
     assert prune(Policy()).rows["chunks"] == 60
@@ -405,11 +409,11 @@ def test_a_blob_that_is_put_between_marking_and_removal_stays():
     key = store.put_blob(b"shared")
     Blob.objects.update(touched_at=timezone.now() - LONG_AGO)
     since = timezone.now()
-    keys, _ = collecting.next_unmarked(Blob, "", since=since)
+    keys, _ = garbage.next_unmarked(Blob, "", since=since)
     assert keys == [key]
     store.put_blob(b"shared")
     with transaction.atomic():
-        assert collecting.remove(Blob, keys, since=since) == (0, 0)
+        assert garbage.remove(Blob, keys, since=since) == (0, 0)
     assert Blob.objects.exists()
 
 

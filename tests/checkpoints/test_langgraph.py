@@ -18,9 +18,9 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
 from checkpoints import store
-from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from checkpoints.langgraph import PayloadRefused, with_thread_id
 from checkpoints.models import Checkpoint, Thread
+from checkpoints.models.graphs import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
 from tests.checkpoints import conformance, graphs
 from tests.checkpoints.saving import owner as owner
 from tests.checkpoints.saving import saver as saver
@@ -405,7 +405,7 @@ def test_the_promises_hold_with_graphs_in_the_database(saver):
     """A graph goes on from a checkpoint that waits without a decision of ours, and forks where it likes: with its run's id or without."""
     from django.utils import timezone
 
-    from hitl import invariants
+    from hitl.operations import invariants
 
     config = {**at(), "metadata": {"run_id": "01234567-89ab-7def-8123-456789abcdef"}}
     graph = graphs.line(saver)

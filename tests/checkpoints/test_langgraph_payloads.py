@@ -16,13 +16,13 @@ from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from checkpoints import graph_keys as keys
-from checkpoints import graph_state, store
-from checkpoints.graph_models import GraphBlob, GraphCheckpoint, GraphWrite
-from checkpoints.graph_state import Value, value_of
+from checkpoints import store
 from checkpoints.langgraph import DjangoSaver, PayloadRefused, StrictSerializer
 from checkpoints.models import Checkpoint
-from checkpoints.store import CheckpointDamaged
+from checkpoints.models.graphs import GraphBlob, GraphCheckpoint, GraphWrite
+from checkpoints.store import CheckpointDamaged, graph_state
+from checkpoints.store import graph_keys as keys
+from checkpoints.store.graph_state import Value, value_of
 from tests.checkpoints import graphs
 from tests.checkpoints.saving import change, config, put, values
 from tests.checkpoints.saving import owner as owner

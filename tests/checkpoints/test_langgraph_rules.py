@@ -15,9 +15,9 @@ from django.db.backends.signals import connection_created
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.conformance.test_utils import generate_checkpoint, generate_metadata
 
-from checkpoints.graph_models import GraphBlob, GraphWrite
 from checkpoints.langgraph import DjangoSaver, worker
 from checkpoints.models import Checkpoint, Thread
+from checkpoints.models.graphs import GraphBlob, GraphWrite
 from tests.checkpoints import graphs
 from tests.checkpoints.saving import config, put, values
 from tests.checkpoints.saving import owner as owner

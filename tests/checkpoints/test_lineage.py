@@ -10,7 +10,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from checkpoints import forensics, ids, lineage, log, state_tree, store
+from checkpoints import ids, lineage, store
+from checkpoints.events import log
+from checkpoints.forensics import state_tree, steps
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 
 pytestmark = pytest.mark.django_db
@@ -120,7 +122,7 @@ def test_an_outline_names_ends_and_forks_and_passes_over_the_rest(thread):
     made = line(thread, 30)
     put(thread, made[15])
     [root, _] = lineage.branches(Thread.objects.get(pk=thread.pk)).branches
-    items = forensics.outline(root)
+    items = steps.outline(root)
     assert [one.passed for one in items if one.node is None] == [12, 11]
     assert [one.node.id for one in items if one.forks] == [made[15].pk]
 
@@ -135,19 +137,19 @@ def test_the_events_of_a_step_are_found_in_three_queries_however_long_the_log(th
     counts = set()
     for one in made:
         with CaptureQueriesContext(connection) as captured:
-            assert one.shown_id in {event.data.get("checkpoint_id") for event in forensics.events_of(one)}
+            assert one.shown_id in {event.data.get("checkpoint_id") for event in steps.events_of(one)}
         counts.add(len(captured))
     assert counts == {3}
-    assert len(forensics.events_of(made[3])) <= forensics.STEP_EVENTS + 20
+    assert len(steps.events_of(made[3])) <= steps.STEP_EVENTS + 20
 
 
 def test_a_checkpoint_whose_events_were_pruned_or_never_written_has_none(thread):
     made = line(thread, 3)
     thread.events.filter(seq=2).delete()
-    assert forensics.events_of(made[1]) == []
-    assert [event.seq for event in forensics.events_of(made[2])] == [3]
+    assert steps.events_of(made[1]) == []
+    assert [event.seq for event in steps.events_of(made[2])] == [3]
     silent = store.save(thread.pk, ids.new(), {}, store.Entry(status=CheckpointStatus.ACTIVE), parent=made[2], before=None)
-    assert forensics.events_of(silent) == []
+    assert steps.events_of(silent) == []
 
 
 # The tree

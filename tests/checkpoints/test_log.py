@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from checkpoints import live, log
+from checkpoints.events import live, log
 from checkpoints.models import Event, EventKind, Thread
 
 pytestmark = pytest.mark.django_db

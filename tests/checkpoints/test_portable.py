@@ -16,21 +16,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from checkpoints import codec, ids, log, reducers, store
+from checkpoints import ids, store
+from checkpoints.events import log
+from checkpoints.export.schema import SCHEMA
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Event, EventKind, Memo, Thread
-from checkpoints.portable_schema import SCHEMA
+from checkpoints.state import codec, reducers
 from checkpoints.store import Entry
-from hitl import portable as whole
-from hitl import services, threads, undoing
+from hitl.decisions import services, undo
+from hitl.decisions.external_reviewer import Outsider
 from hitl.models import Decision, Import, Via
-from hitl.outsiders import Outsider
-from hitl.portable import imported_patches
+from hitl.threads import export as whole
+from hitl.threads import messages
+from hitl.threads.export import imported_patches
 from runs import definitions
 from runs.engine.advance import advance
-from runs.forks import ImportStands, NothingToFork
 from runs.models import Definition, Pause, Run
+from runs.services.forks import ImportStands, NothingToFork
 from runs.states import RunStatus
-from runs.threads import Turn, open_thread
+from runs.threads.turns import Turn, open_thread
 from tests.checkpoints.test_codec import passes, values
 from tests.conftest import drive, pause_of, state_at_head
 from tests.documents import alike
@@ -61,7 +64,7 @@ def test_votes_evidence_and_what_was_taken_back_come_along(make_order, ana, ben,
     pause = pause_of(order)
     services.decide(pause.pk, action="approve", by=Outsider("a@supplier.example"), via=Via.LINK, feedback="fine")
     decision = services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
-    undoing.undo(decision.pk, by=ben, via=Via.PAGE)
+    undo.undo(decision.pk, by=ben, via=Via.PAGE)
     document = whole.export(order.thread_id)
     first, second = document["decisions"]
     votes = {one["id"]: one["votes"] for one in document["pauses"]}[pause.shown_id]
@@ -136,7 +139,7 @@ def test_an_imported_question_is_history_and_its_run_can_be_resumed(told, zoe, c
     assert (run.status, run.failure_code) == (RunStatus.FAILED, "imported")
     assert (Decision.objects.count(), Pause.objects.count()) == (decisions, pauses)
     assert [one["action"] for one in Import.objects.get().source["decisions"]] == ["revise", "approve"]
-    followed = threads.resume(run.pk, by=zoe, via=Via.REST).run
+    followed = messages.resume(run.pk, by=zoe, via=Via.REST).run
     while advance(followed.pk, budget=60):
         pass
     asked = []
@@ -282,7 +285,7 @@ def test_an_empty_thread_is_a_document_too(ana, zoe):
 def test_an_imported_thread_takes_the_next_turn(told, zoe):
     """With new input alone, from the accumulated state (S1)."""
     thread = bring_in(whole.export(told.thread_id), zoe)
-    said = threads.say(thread.pk, Turn(template="writing-quick", input={"more": 1}), by=zoe, via=Via.REST)
+    said = messages.say(thread.pk, Turn(template="writing-quick", input={"more": 1}), by=zoe, via=Via.REST)
     while advance(said.run.pk, budget=60):
         pass
     state = state_at_head(thread.pk)

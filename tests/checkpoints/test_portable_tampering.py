@@ -7,11 +7,12 @@ import pickle
 
 import pytest
 
-from checkpoints import codec, portable
-from checkpoints.portable import ImportRefused
-from checkpoints.portable_schema import VERSION
-from hitl import portable as whole
+from checkpoints.export import thread_document
+from checkpoints.export.schema import VERSION
+from checkpoints.export.thread_document import ImportRefused
+from checkpoints.state import codec
 from hitl.models import Import
+from hitl.threads import export as whole
 from tests.documents import changed, places, signed
 from tests.exported import LIMIT, read
 from tests.exported import told as told
@@ -26,7 +27,7 @@ def test_a_change_of_any_value_is_found(told, zoe):
     for path in places(document):
         raw = codec.encode(changed(document, path)).encode()
         with pytest.raises(ImportRefused):
-            portable.read(raw, limit=LIMIT)
+            thread_document.read(raw, limit=LIMIT)
 
 
 def test_a_change_of_any_state_is_found_though_the_document_was_signed_again(told, zoe):
@@ -190,7 +191,7 @@ def test_nonsense_is_refused_by_name_and_leaves_nothing(told, zoe, harm):
     harm(document)
     before = dump()
     with pytest.raises(ImportRefused) as refused:
-        whole.load(portable.read(signed(document), limit=LIMIT), owner=zoe)
+        whole.load(thread_document.read(signed(document), limit=LIMIT), owner=zoe)
     assert refused.value.code == REFUSALS[harm]
     assert str(refused.value).endswith("Nothing was imported.")
     assert dump() == before
@@ -215,5 +216,5 @@ def test_nonsense_is_refused_by_name_and_leaves_nothing(told, zoe, harm):
 def test_what_is_no_document_is_refused(raw, code):
     """F15: nothing but JSON is ever read."""
     with pytest.raises(ImportRefused) as refused:
-        portable.read(raw, limit=LIMIT)
+        thread_document.read(raw, limit=LIMIT)
     assert refused.value.code == code

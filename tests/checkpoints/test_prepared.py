@@ -13,10 +13,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints.models import Thread
-from checkpoints.prepared import Prepared
-from hitl.authentication import _valid
+from checkpoints.store.prepared_queries import Prepared
+from hitl.decisions.services import _by_id, _open_of_order
+from hitl.http.authentication import _valid
 from hitl.models import ApiToken
-from hitl.services import _by_id, _open_of_order
 from runs.engine.advance import _claimable
 from runs.models import Pause, Run
 from tests.conftest import pause_of

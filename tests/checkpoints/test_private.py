@@ -7,7 +7,7 @@ import os
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from checkpoints import private
+from checkpoints.security import private_files
 from runs import env
 
 
@@ -25,10 +25,10 @@ def test_an_open_folder_is_closed_with_all_that_is_in_it(tmp_path, caplog):
     (data / "link").symlink_to(outside)
     for path, mode in ((data, 0o755), (data / "mail", 0o755), (mail, 0o644), (program, 0o755), (outside, 0o644)):
         path.chmod(mode)
-    assert private.tighten([data, tmp_path / "gone"], umask=0o077) == 4
+    assert private_files.tighten([data, tmp_path / "gone"], umask=0o077) == 4
     assert modes(data, data / "mail", mail, program, outside) == ["700", "700", "600", "700", "644"]
     assert caplog.text.count("could be read by other users") == 1
-    assert private.tighten([data], umask=0o077) == 0  # what is closed is not looked through again
+    assert private_files.tighten([data], umask=0o077) == 0  # what is closed is not looked through again
 
 
 def test_what_belongs_to_somebody_else_is_said_and_stays(tmp_path, caplog, monkeypatch):
@@ -38,7 +38,7 @@ def test_what_belongs_to_somebody_else_is_said_and_stays(tmp_path, caplog, monke
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "chmod", refuse)
-    assert private.tighten([tmp_path], umask=0o077) == 0
+    assert private_files.tighten([tmp_path], umask=0o077) == 0
     assert f"could not be closed: {tmp_path}: Operation not permitted" in caplog.text
 
 

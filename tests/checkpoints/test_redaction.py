@@ -11,16 +11,19 @@ from django.conf import settings as product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoints import codec, log, redaction, reducers, store
+from checkpoints import store
+from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Memo, Thread
-from checkpoints.redaction import MARKER
+from checkpoints.state import codec, redaction, reducers
+from checkpoints.state.redaction import MARKER
 from checkpoints.store import Entry
-from hitl import services, threads
+from hitl.decisions import services
 from hitl.models import Via
+from hitl.threads import messages
 from runs import definitions
-from runs.engine import entries
+from runs.engine import step_rows
 from runs.models import Pause, WorkOrder
-from runs.threads import Turn, open_thread
+from runs.threads.turns import Turn, open_thread
 from runs.workflows.base import Context, Done, Go, Outcome, Report, State
 from runs.workflows.registry import step
 from tests.conftest import drive, log_lines, pause_of, state_at_head
@@ -115,9 +118,9 @@ def test_what_a_person_gives_is_not_kept_either_and_they_are_told(careless, make
     told = [words for words in log_lines(order) if "Not kept" in words]
     assert ["login.password" in told[0], "form[0].apiKey" in told[1]] == [True, True]
     thread = open_thread(by=ana)
-    threads.say(thread.pk, Turn(template="careless", input={"token": SECRET}), by=ana, via=Via.REST)
+    messages.say(thread.pk, Turn(template="careless", input={"token": SECRET}), by=ana, via=Via.REST)
     other = open_thread(by=ana)
-    threads.say(other.pk, Turn(template="careless", state={"a": {"cookie": SECRET}}), by=ana, via=Via.REST)
+    messages.say(other.pk, Turn(template="careless", state={"a": {"cookie": SECRET}}), by=ana, via=Via.REST)
     checkpoint = order.thread.checkpoints.filter(status="active", next_step="rotate_secret").latest("pk")
     services.fork(checkpoint.pk, by=ana, reason="Try", state={**store.load(checkpoint), "secret": SECRET})
     assert SECRET not in dump()
@@ -184,7 +187,7 @@ def test_a_template_may_ask_whether_there_is_a_secret(templates):
 
 
 def test_labels_of_a_report_are_names_too():
-    kept = entries.kept_report(Report(content="x", facts={"Password": "p", "Tokens": 3}))
+    kept = step_rows.kept_report(Report(content="x", facts={"Password": "p", "Tokens": 3}))
     assert kept["facts"] == [["Password", MARKER], ["Tokens", 3]]
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkpoints.reducers import REDUCERS, MergeFailed, apply
+from checkpoints.state.reducers import REDUCERS, MergeFailed, apply
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

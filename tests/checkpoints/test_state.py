@@ -16,8 +16,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from checkpoints import codec, reducers
-from checkpoints.codec import FrozenDict, FrozenList, State
+from checkpoints.state import codec, reducers
+from checkpoints.state.codec import FrozenDict, FrozenList, State
 from tests.checkpoints.test_codec import passes, states, values
 
 

@@ -16,8 +16,9 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkpoints import codec, reducers, store
+from checkpoints import store
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Thread
+from checkpoints.state import codec, reducers
 from checkpoints.store import CheckpointDamaged, Entry
 from tests.checkpoints.test_codec import passes, values
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import User
 
-from checkpoints import codec, reducers, store, upgrades
+from checkpoints import store
 from checkpoints.models import Checkpoint, CheckpointStatus, Chunk, Thread
-from checkpoints.store import CheckpointDamaged, Entry
+from checkpoints.state import codec, reducers
+from checkpoints.store import CheckpointDamaged, Entry, upgrades
 from tests.sealing import NEW, keys
 
 pytestmark = pytest.mark.django_db

@@ -8,8 +8,10 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from checkpoints import codec, store, verifying
+from checkpoints import store
+from checkpoints.export import verification
 from checkpoints.models import Blob, Checkpoint, Chunk
+from checkpoints.state import codec
 from tests.checkpoints.test_keeping import Tree, counted, messages
 from tests.checkpoints.test_store import damage
 from tests.databases import rows
@@ -49,7 +51,7 @@ def test_an_empty_database_is_whole(db):
 
 def test_what_is_as_it_was_written_is_counted_and_nothing_is_changed(tree, monkeypatch):
     """Also in pages that are smaller than the thread."""
-    monkeypatch.setattr(verifying, "PAGE", 7)
+    monkeypatch.setattr(verification, "PAGE", 7)
     before = rows()
     code, text = verify()
     assert rows() == before

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from hitl import services
+from hitl.decisions import services
 from hitl.models import ApiToken, Decision, Via
 from runs.models import Pause, Run
 from tests.conftest import drive, fresh, kinds, pause_of

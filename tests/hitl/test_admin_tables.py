@@ -11,8 +11,8 @@ from django.utils.html import escape
 
 from hitl.models import ApiToken
 from runs import definitions
-from runs.frequency import PROMISES
 from runs.models import Repository, Template
+from runs.models.frequency import PROMISES
 from tests.desks import ask, client_of, confirm, list_of, page_of, staff
 from tests.desks import desk as desk
 from tests.desks import one_of_each as one_of_each

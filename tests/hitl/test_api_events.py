@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from django.db import transaction
 
-from checkpoints import log
+from checkpoints.events import log
 from checkpoints.models import EventKind
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
 from tests.conftest import drive, head_of, pause_of

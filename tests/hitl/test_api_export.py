@@ -10,11 +10,11 @@ from django.contrib.auth.models import Permission, User
 from django.core.management import CommandError, call_command
 from jsonschema import Draft202012Validator
 
-from checkpoints import codec
 from checkpoints.models import Thread
-from hitl import portable as whole
-from hitl import services
+from checkpoints.state import codec
+from hitl.decisions import services
 from hitl.models import ApiToken, Import, Via
+from hitl.threads import export as whole
 from tests.conftest import drive, pause_of
 from tests.documents import alike, signed
 from tests.sealing import NEW, OLD, keys

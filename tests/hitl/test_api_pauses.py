@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkpoints import log
+from checkpoints.events import log
 from checkpoints.models import EventKind
 from hitl.models import Decision
 from tests.conftest import drive, fresh, pause_of

@@ -8,12 +8,12 @@ import pytest
 from django.utils import timezone
 
 from checkpoints.models import Checkpoint, Thread
-from hitl import api_threads
+from hitl.api import threads
 from hitl.models import Decision
-from runs import shipped
-from runs import threads as turns
+from runs.definitions import shipped
 from runs.models import Run
-from runs.threads import Turn
+from runs.threads import turns as turns
+from runs.threads.turns import Turn
 from tests.talking import FAIL, RAN, drive, head_of, state_of
 from tests.talking import give as give
 from tests.talking import thread as thread
@@ -240,7 +240,7 @@ def test_the_examples_of_the_document_are_taken_by_the_shipped_chat_agent(api, a
     """S0-40: one of them was refused. They follow each other on one thread, as a reader would send them."""
     shipped.load()
     said = []
-    for example in sorted(api_threads.EXAMPLES, key=lambda one: "workflow_uri" not in one.value):
+    for example in sorted(threads.EXAMPLES, key=lambda one: "workflow_uri" not in one.value):
         if example.value.get("input") == "APPROVE":
             continue  # answers a question, which the model has to ask first
         response = api(ana).post(f"/api/v1/threads/{thread.shown_id}/runs", example.value, format="json")

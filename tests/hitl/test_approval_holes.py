@@ -9,18 +9,18 @@ import pytest
 
 from checkpoints import ids
 from checkpoints.models import Checkpoint, Thread
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Decision, Via
 from runs import definitions
 from runs import services as runs
-from runs import threads as turns
 from runs.engine import approvals
 from runs.engine.advance import advance
 from runs.models import Pause, Run
+from runs.threads import turns as turns
 from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State
-from runs.workflows.calls import Call, approved
-from runs.workflows.gate import ask_about_calls
 from runs.workflows.registry import step
+from runs.workflows.tool_calls import Call, approved
+from runs.workflows.wait_for_input import ask_about_calls
 from tests.ruled import rest
 from tests.wholeness import broken
 

@@ -10,14 +10,15 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from checkpoints.models import Checkpoint
-from hitl import erasure, services
+from hitl.decisions import services
 from hitl.models import Via
-from runs import asking_again, definitions
+from hitl.threads import erasure
+from runs import definitions
 from runs import services as runs
-from runs.asking_again import CannotAskAgain
 from runs.models import Pause, Template, WorkOrder
-from runs.services import InputInvalid
-from runs.workflows import attached
+from runs.services import InputInvalid, resubmit
+from runs.services.resubmit import CannotAskAgain
+from runs.workflows import attachments
 from tests.conftest import drive, fresh, pause_of
 from tests.databases import at_once, rows
 from tests.databases import file_database as file_database
@@ -61,7 +62,7 @@ def test_it_is_asked_for_again_once(cancelled, api, ana):
 
 @pytest.mark.django_db(transaction=True)
 def test_of_three_at_once_one_makes_an_order(file_database, cancelled, ana):
-    found = at_once(*[lambda: asking_again.again(cancelled.pk, by=ana)] * 3)
+    found = at_once(*[lambda: resubmit.again(cancelled.pk, by=ana)] * 3)
     assert sum(isinstance(one, WorkOrder) for one in found) == 1
     assert sum(isinstance(one, CannotAskAgain) for one in found) == 2
     assert WorkOrder.objects.count() == 2
@@ -93,7 +94,7 @@ def test_over_rest_the_earlier_order_names_its_successor_to_who_may_see_it(cance
     assert listed == {cancelled.shown_id: new["id"], new["id"]: None}
     own = runs.submit("writing", by=ana)
     services.cancel_order(own.pk, by=ana, via=Via.PAGE)
-    hidden = asking_again.again(own.pk, by=admin_user)
+    hidden = resubmit.again(own.pk, by=admin_user)
     path = f"/api/v1/work-orders/{own.shown_id}"
     assert [api(one).get(path).json()["asked_again_as"] for one in (ana, admin_user)] == [None, hidden.shown_id]
 
@@ -108,7 +109,7 @@ def test_a_list_names_successors_without_a_query_for_each(cancelled, api, ana):
     statements()  # the token's first use is noted
     one = statements()
     for _ in range(3):
-        again = asking_again.again(cancelled.pk, by=ana)
+        again = resubmit.again(cancelled.pk, by=ana)
         services.cancel_order(again.pk, by=ana, via=Via.PAGE)
         cancelled = again
     assert statements() == one
@@ -138,27 +139,27 @@ def test_who_left_the_team_or_sees_nothing_asks_for_nothing(cancelled, api, ana)
 
 def test_files_come_along_and_what_is_gone_is_said(make_order, ana):
     newest = Template.objects.filter(slug="writing").latest("version")
-    schema = {"type": "object", "properties": {"paper": attached.schema_of("Paper", "")}}
+    schema = {"type": "object", "properties": {"paper": attachments.schema_of("Paper", "")}}
     definitions.edit_template("writing", steps=newest.steps, title="W", needs_repository=False, input_schema=schema)
     paper = {"name": "paper.txt", "content": base64.b64encode(b"words").decode()}
     order = runs.submit("writing", by=ana, input={"paper": paper})
     services.cancel_order(order.pk, by=ana, via=Via.PAGE)
-    new = asking_again.again(order.pk, by=ana)
+    new = resubmit.again(order.pk, by=ana)
     assert new.input == order.input
     services.cancel_order(new.pk, by=ana, via=Via.PAGE)
     Checkpoint.objects.filter(thread=new.thread_id, parent=None).update(digest="0" * 64)
     with pytest.raises(InputInvalid, match="not there any more"):
-        asking_again.again(new.pk, by=ana)
+        resubmit.again(new.pk, by=ana)
 
 
 def test_a_secret_that_was_not_kept_is_not_made_up(cancelled, ana):
     WorkOrder.objects.filter(pk=cancelled.pk).update(input={"password": "[redacted]"})
     with pytest.raises(InputInvalid, match="secret"):
-        asking_again.again(cancelled.pk, by=ana)
+        resubmit.again(cancelled.pk, by=ana)
 
 
 def test_an_erasure_of_the_earlier_one_leaves_the_new_one(cancelled, ana):
-    new = asking_again.again(cancelled.pk, by=ana)
+    new = resubmit.again(cancelled.pk, by=ana)
     erasure.erase(cancelled.thread_id, by="admin", reason="asked for")
     assert WorkOrder.objects.get().again_of is None
     assert Pause.objects.count() == 0

@@ -11,8 +11,8 @@ import uvicorn
 from autobahn.exception import Disconnected
 from uvicorn.protocols.utils import ClientDisconnected
 
-from hitl import backpressure
-from hitl.backpressure import Gone, Patient, Stalled, patient
+from hitl.live import backpressure
+from hitl.live.backpressure import Gone, Patient, Stalled, patient
 from tests.soon import becomes
 
 BODY = {"type": "http.response.body", "body": b"x", "more_body": True}

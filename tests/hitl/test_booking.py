@@ -13,11 +13,11 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.urls import reverse
 
-from hitl.forms import MessageForm
+from hitl.forms.pages import MessageForm
 from hitl.models import Decision
+from runs.contrib.einvoice import samples as samples
+from runs.contrib.einvoice.writing import to_cii, to_pdf, to_ubl
 from runs.models import Pause, WorkOrder
-from runs.workflows import invoice_samples as samples
-from runs.workflows.invoice_writing import to_cii, to_pdf, to_ubl
 from tests.booking import House, sent, state_of
 from tests.conftest import drive, fresh, pause_of
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hitl.models import Decision
-from runs.workflows import invoice_samples as samples
+from runs.contrib.einvoice import samples as samples
 from tests.booking import House, sent, state_of
 from tests.conftest import drive, fresh, pause_of
 from tests.mailing import relay

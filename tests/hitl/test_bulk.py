@@ -6,7 +6,7 @@ import pytest
 from django.urls import reverse
 
 from checkpoints import ids
-from hitl import bulk, services
+from hitl.decisions import bulk, services
 from hitl.models import Decision, Via
 from runs import definitions
 from runs.models import Pause, Template

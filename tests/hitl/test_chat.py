@@ -7,15 +7,16 @@ import re
 import pytest
 from django.utils import timezone
 
-from checkpoints import log
+from checkpoints.events import log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread, WhenBusy
-from hitl import threads
 from hitl.models import Via
-from runs import conversation, definitions, keeping, queued
-from runs import threads as turns
+from hitl.threads import messages as threads
+from runs import definitions, retention
 from runs.models import QueuedTurn, Run
 from runs.services import InputInvalid
-from runs.threads import Turn
+from runs.threads import conversation, message_queue
+from runs.threads import turns as turns
+from runs.threads.turns import Turn
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State
 from runs.workflows.registry import step
 from tests.databases import file_database as file_database
@@ -229,7 +230,7 @@ def test_the_page_shows_what_waits_and_a_way_to_withdraw_it(page, thread, ana):
     page.post(url(thread, f"queue/{row.shown_id}/withdraw"))
     assert page.post(url(thread, f"queue/{row.shown_id}/withdraw")).status_code == 409
     assert "Waiting for its turn" not in text(page.get(url(thread)))
-    assert queued.place_of(row) == 0
+    assert message_queue.place_of(row) == 0
     assert Thread.objects.get(pk=thread.pk).when_busy == WhenBusy.QUEUE
 
 
@@ -264,7 +265,7 @@ def test_an_earlier_message_is_edited_over_rest(api, thread, talk, ana):
 
 
 def fold():
-    return keeping.prune(now=timezone.now())
+    return retention.prune(now=timezone.now())
 
 
 def stream(run, *, done=True):

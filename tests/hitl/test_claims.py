@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from checkpoints import dates
 from checkpoints.models import Event
-from hitl import claims, policy, services
+from checkpoints.text import dates
+from hitl.decisions import claims, policy, services
 from hitl.models import Decision, Via
 from runs.models import Pause
 from tests.conftest import pause_of

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from rest_framework.test import APIClient
 
 from checkpoints import ids
-from hitl import services
+from hitl.decisions import services
 from hitl.models import ApiToken, Decision, Via
 from runs.models import WorkOrder
 from tests.conftest import drive, fresh, pause_of

@@ -12,7 +12,7 @@ from django.db.models import F
 from django.db.utils import DatabaseErrorWrapper
 from django.test import Client
 
-from hitl import replaying
+from hitl.http import replay
 from hitl.models import IdempotencyKey
 from runs.models import WorkOrder
 from tests.databases import file_database as file_database
@@ -77,7 +77,7 @@ def test_a_session_that_ends_at_any_statement_is_a_503_and_makes_one_order(ana, 
         if first.status_code != 201:
             problem(first, 503, "database_unavailable")
             assert first["Retry-After"] == "5"
-        IdempotencyKey.objects.update(made_at=F("made_at") - replaying.ANSWERING)  # its request is dead: nobody waits for its answer
+        IdempotencyKey.objects.update(made_at=F("made_at") - replay.ANSWERING)  # its request is dead: nobody waits for its answer
         assert send(client, f"k{statement}").status_code in {200, 201}
         assert WorkOrder.objects.count() == orders + 1, statement
     assert {(503, 0), (503, 1), (201, 1)} <= seen

@@ -7,8 +7,9 @@ from functools import partial
 import pytest
 from django.utils import timezone
 
-from hitl import deadlines, invariants, postponing, services
+from hitl.decisions import deadline_changes, deadlines, services
 from hitl.models import Decision, Via
+from hitl.operations import invariants
 from runs.models import Pause, Run
 from runs.services import PauseClosed
 from tests import crash
@@ -79,11 +80,11 @@ def test_more_time_meets_the_deadline(asked, ana):
     for _ in range(6):
         order = asked(deadline=FOUR)
         pause = pause_of(order)
-        more = partial(postponing.extend, pause.pk, by=ana, until=at(pause, 6), reason="x")
+        more = partial(deadline_changes.extend, pause.pk, by=ana, until=at(pause, 6), reason="x")
         results = at_once(more, partial(fire, pause.pk, now=at(pause, 4)))
         pause.refresh_from_db()
         if pause.status == "expired":
-            assert isinstance(results[0], postponing.DeadlineMoved | services.AlreadyAnswered)
+            assert isinstance(results[0], deadline_changes.DeadlineMoved | services.AlreadyAnswered)
             assert pause.deadline_at == at(pause, 4)
         else:
             assert (pause.status, pause.deadline_at, fresh(order).status) == ("open", at(pause, 6), "paused")

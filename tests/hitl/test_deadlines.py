@@ -11,15 +11,17 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints.models import Event
-from hitl import closing, deadlines, invariants, postponing, services
+from hitl.decisions import closing, deadline_changes, deadlines, notifications, services
 from hitl.models import Decision, Via
-from hitl.outbound import planning
+from hitl.operations import invariants
 from hitl.tasks import fire_deadlines
-from runs import definitions, due, threads
+from runs import definitions
 from runs import services as runs
+from runs.definitions import due_times
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.services import PauseClosed
+from runs.threads import turns
 from runs.workflows.base import Ask, Child, Gather, Report
 from tests.anything import DOES, state_of
 from tests.anything import order_that as order_that
@@ -47,8 +49,8 @@ def test_a_question_opens_with_its_times(asked):
     order = asked(deadline=FOUR, reminders=["PT3H", "PT1H"], escalation=[{"after": "PT2H", "users": ["zoe"]}])
     pause = pause_of(order)
     assert (pause.deadline_at, pause.next_at, pause.extendable_until) == (at(pause, 4), at(pause, 1), at(pause, 8))
-    assert due.reminders(pause) == [at(pause, 1), at(pause, 3)]
-    assert due.stages(pause) == [at(pause, 2)]
+    assert due_times.reminders(pause) == [at(pause, 1), at(pause, 3)]
+    assert due_times.stages(pause) == [at(pause, 2)]
     assert order.thread.head.metadata["next_deadline"] == pause.deadline_at.isoformat()
     assert Event.objects.get(kind="approval_requested").data["deadline_at"] == pause.deadline_at.isoformat()
 
@@ -90,10 +92,10 @@ def test_a_question_keeps_the_zone_it_was_asked_in_wherever_its_server_moves(ask
     assert pause.deadline_at.utcoffset() == dt.timedelta(0)
     settings.TIME_ZONE = "America/New_York"
     eve = dt.datetime(2026, 10, 24, 12, tzinfo=dt.UTC)  # Berlin's clock goes back in the night, New York's a week later
-    assert due.longer(pause, eve) == dt.datetime(2026, 10, 25, 13, tzinfo=dt.UTC)
-    assert due.longer(named, eve) == dt.datetime(2026, 10, 25, 12, tzinfo=dt.UTC)
+    assert due_times.longer(pause, eve) == dt.datetime(2026, 10, 25, 13, tzinfo=dt.UTC)
+    assert due_times.longer(named, eve) == dt.datetime(2026, 10, 25, 12, tzinfo=dt.UTC)
     pause.times.pop("zone")  # as of a release that kept none
-    assert due.longer(pause, eve) == dt.datetime(2026, 10, 25, 12, tzinfo=dt.UTC)
+    assert due_times.longer(pause, eve) == dt.datetime(2026, 10, 25, 12, tzinfo=dt.UTC)
 
 
 def test_a_calendar_that_is_gone_makes_no_early_deadline(asked, settings):
@@ -108,7 +110,7 @@ def test_a_calendar_that_is_gone_makes_no_early_deadline(asked, settings):
 
 
 def broken(now=None):
-    planning.announce()
+    notifications.announce()
     return {result.invariant.code for result in invariants.check(now=now or timezone.now(), deep=True) if result.count}
 
 
@@ -235,7 +237,7 @@ def test_silence_brings_no_data(order_that):
         required_inputs={"type": "object", "properties": {"iban": {"type": "string"}}},
     )
     order = drive(order_that(lambda state, context: asks, review={"deadline": {**FOUR, "outcome": "approve"}}))
-    assert due.outcome_of(pause_of(order)) == "expire"
+    assert due_times.outcome_of(pause_of(order)) == "expire"
     fire(at(pause_of(order), 4))
     assert fresh(order).latest_run.status == "expired"
 
@@ -253,7 +255,7 @@ def test_an_escalating_deadline_goes_through_the_stages_and_then_expires(asked, 
     stages = [{"after": "PT6H", "users": ["zoe"]}, {"after": "PT9H", "users": ["boss"]}]
     order = asked(deadline={**FOUR, "outcome": "escalate"}, reviewers={"users": ["ben"]}, escalation=stages)
     opened = pause_of(order).opened_at
-    assert due.outcome_of(pause_of(order)) == "escalate"
+    assert due_times.outcome_of(pause_of(order)) == "escalate"
     fire(opened + 5 * HOUR)  # an hour late
     pause = pause_of(order)
     assert (pause.stage, pause.deadline_at, pause.extendable_until) == (1, opened + 9 * HOUR, opened + 13 * HOUR)
@@ -262,7 +264,7 @@ def test_an_escalating_deadline_goes_through_the_stages_and_then_expires(asked, 
     ]
     fire(opened + 9 * HOUR)
     pause = pause_of(order)
-    assert (pause.stage, pause.deadline_at, due.outcome_of(pause)) == (2, opened + 13 * HOUR, "expire")
+    assert (pause.stage, pause.deadline_at, due_times.outcome_of(pause)) == (2, opened + 13 * HOUR, "expire")
     fire(opened + 13 * HOUR - SECOND)
     assert fresh(order).status == "paused"
     fire(opened + 13 * HOUR)
@@ -276,7 +278,7 @@ def test_a_sweep_that_read_too_early_ends_nothing(asked, ana, moved):
     pause = pause_of(order := asked(deadline=FOUR))
     seen = Pause.objects.answerable().get(pk=pause.pk)
     if moved == "its deadline":
-        postponing.extend(pause.pk, by=ana, until=at(pause, 5), reason="x")
+        deadline_changes.extend(pause.pk, by=ana, until=at(pause, 5), reason="x")
     else:
         Pause.objects.update(stage=1)
     for act in (
@@ -331,13 +333,13 @@ def test_a_fork_of_what_expired_asks_anew_and_approves_nothing(asked, ana):
 def test_a_thread_without_an_order_that_expired_is_asked_again_by_a_turn_without_input(asked, ana):
     """S1-4: nothing new was said, so it goes on where it stopped."""
     asked(deadline=FOUR)  # makes the template
-    thread = threads.open_thread(by=ana, title="Alone")
-    first = threads.invoke(thread.pk, threads.Turn(template="ruled", input={"text": "x"}), by=ana)
+    thread = turns.open_thread(by=ana, title="Alone")
+    first = turns.invoke(thread.pk, turns.Turn(template="ruled", input={"text": "x"}), by=ana)
     advance(first.pk, budget=60)
     old = Pause.objects.open().get(run=first)
     fire_one(old.pk, now=at(old, 4))
     first.refresh_from_db()
-    again = threads.invoke(thread.pk, threads.Turn(), by=ana)
+    again = turns.invoke(thread.pk, turns.Turn(), by=ana)
     new = Pause.objects.open().get(run=again)
     assert (first.status, again.status, again.retry_of_id, new.deadline_at) == ("expired", "paused", first.pk, at(new, 4))
 

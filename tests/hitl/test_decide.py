@@ -14,7 +14,7 @@ from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from checkpoints.models import Checkpoint, Event
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Decision, Ledger, Via
 from runs.models import Pause, Run
 from tests import steps

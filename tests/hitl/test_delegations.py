@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from checkpoints.models import Event
-from hitl import delegations, policy, services
+from hitl.decisions import delegations, policy, services
 from hitl.models import Decision, Delegation, Via, Vote
 from tests.conftest import drive, pause_of
 from tests.ruled import browser, rest

@@ -6,13 +6,13 @@ import pytest
 from django.core import mail
 from django.urls import reverse
 
-from checkpoints import sealing
-from hitl import services
+from checkpoints.state import encryption
+from hitl.decisions import notifications, services
 from hitl.models import Via
-from hitl.outbound import endpoints, links, planning, sending
+from hitl.models.outbound import Delivery
+from hitl.outbound import endpoints, links, sending
 from hitl.outbound import mail as letters
 from hitl.outbound.addresses import CannotReach
-from hitl.outbound_models import Delivery
 from runs.models import Pause
 from tests.conftest import drive, pause_of
 from tests.mailing import chatting as chatting
@@ -52,7 +52,7 @@ def test_a_digest_leaves_out_what_was_answered_meanwhile_and_is_tried_again_as_o
     """F30: it holds nothing that its reader could not answer any more."""
     endpoints.switch_mail(ana, on=False)
     orders = [drive(make_order()) for _ in range(6)]
-    planning.announce()
+    notifications.announce()
     answer(orders[3], ana)
     real = letters.send_digest
     monkeypatch.setattr(letters, "send_digest", lambda *_: (_ for _ in ()).throw(CannotReach("away")))
@@ -90,10 +90,10 @@ def test_a_chat_hears_of_no_question_that_was_answered_meanwhile_and_no_words_th
     endpoints.switch_mail(ana, on=False)
     endpoints.switch_mail(ben, on=False)
     orders = [drive(make_order(title="Secret")) for _ in range(6)]
-    planning.announce()
+    notifications.announce()
     answer(orders[3], ana)
     with keys(NEW):
-        assert sealing.in_use()
+        assert encryption.in_use()
         sending.deliver(seconds=10)
     [(_, title, text)] = chatting
     assert title == "5 questions wait"
@@ -102,11 +102,11 @@ def test_a_chat_hears_of_no_question_that_was_answered_meanwhile_and_no_words_th
 
 def test_what_was_sent_back_before_anybody_was_told_is_told_once(paused, ana):
     """F30: a run that asks again and again has one open question, and people hear of that one alone."""
-    planning.announce()
+    notifications.announce()
     for words in ("shorter", "longer"):
         answer(paused, ana, "revise", words)
         drive(paused)
-        planning.announce()
+        notifications.announce()
     sending.deliver(seconds=10)
     assert Pause.objects.count() == 3
     assert to() == ["ana@example.org", "ben@example.org"]

@@ -12,8 +12,8 @@ from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import override_settings
 
-from checkpoints import codec
 from checkpoints.models import Checkpoint, Event, JsonTextField, Memo
+from checkpoints.state import codec
 from runs.models import Pause
 from tests import quick, sealing
 from tests.ledger import unguarded as unguarded

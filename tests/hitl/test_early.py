@@ -10,15 +10,17 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from checkpoints.models import Event
-from hitl import early, erasure, resuming, services, waitgate, waits
-from hitl.invariants import check
+from hitl.decisions import services
 from hitl.models import Decision, EarlyAnswer, Via
-from hitl.resume_events import EarlyVerdict, ResumeEvent
+from hitl.operations.invariants import check
 from hitl.tasks import take_early_answers
+from hitl.threads import erasure
+from hitl.wait_gate import early_answers, primitives, resume, waits
+from hitl.wait_gate.resume_events import EarlyVerdict, ResumeEvent
 from runs.engine.advance import advance
 from runs.models import Run
 from runs.workflows.base import Ask, Call, Done, Report
-from runs.workflows.gate import ask_about_calls
+from runs.workflows.wait_for_input import ask_about_calls
 from tests.anything import order_that as order_that
 from tests.conftest import drive, fresh, pause_of
 from tests.databases import at_once
@@ -40,7 +42,7 @@ def bound(step, decision="approve"):
 
 
 def send(run, by, **event):
-    return resuming.ingest(ResumeEvent(run_id=run if isinstance(run, str) else run.shown_id, **event), by=by, via=Via.REST)
+    return resume.ingest(ResumeEvent(run_id=run if isinstance(run, str) else run.shown_id, **event), by=by, via=Via.REST)
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def order(make_order, ana):
 
 
 def sweep(now=None):
-    early.sweep(now=now or timezone.now())
+    early_answers.sweep(now=now or timezone.now())
 
 
 def test_an_answer_that_comes_early_is_kept_and_given_once_its_question_opens(order, ana):
@@ -88,7 +90,7 @@ def test_operators_say_how_long_early_answers_are_kept_and_whether_any_are(order
     kept = send(order.latest_run, ana, **PLAN).kept
     assert kept.expires_at - kept.received_at == dt.timedelta(hours=2)
     settings.WAYSTATION_EARLY_HOURS = 0
-    with pytest.raises(early.NotKept, match="are not kept here"):
+    with pytest.raises(early_answers.NotKept, match="are not kept here"):
         send(order.latest_run, ana, **bound("execute"))
     assert EarlyAnswer.objects.count() == 1
 
@@ -127,7 +129,7 @@ def test_what_was_asked_already_is_answered_late_not_early(order, ana, ben):
         ({"payload": "approve", "pause_id": "pse_x"}, services.NotPaused),
         ({"payload": {"x": float("nan")}, "node_id": "planning"}, services.AnswerInvalid),
         ({"payload": "approve", "node_id": "pl\x00anning"}, services.AnswerInvalid),
-        ({"payload": "x" * 600_000, "node_id": "planning"}, early.NotKept),
+        ({"payload": "x" * 600_000, "node_id": "planning"}, early_answers.NotKept),
         ({"payload": "approve", "node_id": "planning"}, EarlyVerdict),
         ({"payload": {"decision": "revise", "feedback": "x", "revision": 1}, "node_id": "planning"}, EarlyVerdict),
         ({"payload": {"content_digest": "a" * 64}, "input_type": "approve"}, EarlyVerdict),
@@ -178,7 +180,7 @@ def test_one_whose_question_was_answered_first_is_refused_with_the_truth(order, 
     EarlyAnswer.objects.filter(pk=kept.pk).update(status="taking", pause=pause)
     services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
     kept.refresh_from_db()
-    early.give(kept, pause)
+    early_answers.give(kept, pause)
     kept.refresh_from_db()
     assert (kept.status, "Ana Ruiz" in kept.error) == ("refused", True)
 
@@ -195,19 +197,19 @@ def test_one_whose_question_never_comes_is_let_go(order, ana):
 
 def test_one_that_waited_too_long_is_let_go(order, ana):
     kept = send(order.latest_run, ana, **PLAN).kept
-    sweep(timezone.now() + early.kept_for() - dt.timedelta(minutes=1))
+    sweep(timezone.now() + early_answers.kept_for() - dt.timedelta(minutes=1))
     kept.refresh_from_db()
     assert kept.status == "kept"
-    sweep(timezone.now() + early.kept_for())
+    sweep(timezone.now() + early_answers.kept_for())
     kept.refresh_from_db()
     assert kept.status == "expired"
 
 
 def test_so_many_are_kept_and_no_more(order, ana, monkeypatch):
-    monkeypatch.setattr(early, "MOST", 2)
+    monkeypatch.setattr(early_answers, "MOST", 2)
     for step in ("planning", "execute"):
         send(order.latest_run, ana, **bound(step))
-    with pytest.raises(early.NotKept, match="2 answers are kept"):
+    with pytest.raises(early_answers.NotKept, match="2 answers are kept"):
         send(order.latest_run, ana, **bound("review"))
     assert EarlyAnswer.objects.count() == 2
 
@@ -220,11 +222,11 @@ def test_who_dies_between_binding_and_giving_leaves_one_that_is_given_once(order
     EarlyAnswer.objects.filter(pk=kept.pk).update(status="taking", pause=pause, changed_at=timezone.now())
     sweep()
     assert Decision.objects.count() == 0  # it may be at work yet
-    sweep(timezone.now() + early.STALE * 2)
+    sweep(timezone.now() + early_answers.STALE * 2)
     kept.refresh_from_db()
     assert (kept.status, Decision.objects.count()) == ("taken", 1)
     EarlyAnswer.objects.filter(pk=kept.pk).update(status="taking")  # as if it had died after the decision
-    sweep(timezone.now() + early.STALE * 2)
+    sweep(timezone.now() + early_answers.STALE * 2)
     kept.refresh_from_db()
     assert (kept.status, Decision.objects.count()) == ("taken", 1)
 
@@ -243,12 +245,12 @@ def test_an_answer_for_another_engines_next_wait_is_taken_when_that_opens(ana):
     """S (F: inngest#1433): the human was faster than the engine."""
     waits.open_wait(waits.Asked(run_id="r", node_id="first", blocking_reason="b"), by=ana)
     assert send("r", ana, node_id="second", payload={"vat": "x"}).kept.status == "kept"
-    with pytest.raises(resuming.WrongQuestion):
+    with pytest.raises(resume.WrongQuestion):
         send("r", ana, input_type="nothing", payload="approve")
     send("r", ana, node_id="first", payload="approve")
     schema = {"type": "object", "properties": {"vat": {"type": "string"}}, "required": ["vat"]}
     wait, new = waits.open_wait(waits.Asked(run_id="r", node_id="second", blocking_reason="b", required_inputs=schema), by=ana)
-    found = waitgate.of_wait(wait)
+    found = primitives.of_wait(wait)
     assert (new, found.decision.action, found.state["vat"]) == (True, "answer", "x")
     assert EarlyAnswer.objects.get().status == "taken"
 
@@ -271,7 +273,7 @@ def test_an_answer_that_comes_while_its_question_opens_is_given_once(file_databa
     )
     assert not [one for one in ended if isinstance(one, Exception)], ended
     sweep()
-    sweep(timezone.now() + early.STALE * 2)
+    sweep(timezone.now() + early_answers.STALE * 2)
     assert Decision.objects.count() == 1
     assert set(EarlyAnswer.objects.values_list("status", flat=True)) <= {"taken"}
     assert [one.invariant.code for one in check(now=timezone.now(), deep=True) if one.count] == []
@@ -286,7 +288,7 @@ def test_the_same_answer_again_is_the_same_though_its_question_takes_it_at_that_
         sweep()
         raise IntegrityError
 
-    monkeypatch.setattr(early, "_keep", refused)
+    monkeypatch.setattr(early_answers, "_keep", refused)
     again = send(order.latest_run, ana, **PLAN).kept
     assert (again.pk, again.status) == (first.pk, "taken")
     assert Decision.objects.count() == 1
@@ -294,15 +296,15 @@ def test_the_same_answer_again_is_the_same_though_its_question_takes_it_at_that_
 
 def test_an_answer_that_is_kept_when_its_question_was_just_answered_is_late(order, ana, ben, monkeypatch):
     """F3: asked and sent back between the look and the keeping; the next round gets nothing of it, not even by a sweep."""
-    keep = early._keep
+    keep = early_answers._keep
 
     def late(*args, **kwargs):
         drive(order)
         services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter")
         return keep(*args, **kwargs)
 
-    monkeypatch.setattr(early, "_keep", late)
-    monkeypatch.setattr(early, "_look", lambda kept: False)  # and who kept it died right then
+    monkeypatch.setattr(early_answers, "_keep", late)
+    monkeypatch.setattr(early_answers, "_look", lambda kept: False)  # and who kept it died right then
     kept = send(order.latest_run, ben, **PLAN).kept
     monkeypatch.undo()
     drive(order)
@@ -315,13 +317,13 @@ def test_an_answer_that_is_kept_when_its_question_was_just_answered_is_late(orde
 @pytest.mark.django_db(transaction=True)
 def test_a_question_that_opens_while_an_answer_is_kept_is_found_by_who_keeps_it(file_database, order, ana, monkeypatch):
     """The order in which nobody but the keeper can see both: given at once, without a sweep."""
-    keep = early._keep
+    keep = early_answers._keep
 
     def late(*args, **kwargs):
         drive(order)  # the question opens after nothing was found open, and before this answer is there
         return keep(*args, **kwargs)
 
-    monkeypatch.setattr(early, "_keep", late)
+    monkeypatch.setattr(early_answers, "_keep", late)
     found = send(order.latest_run, ana, **PLAN)
     assert (found.kept.status, Decision.objects.count()) == ("taken", 1)
 

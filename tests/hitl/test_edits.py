@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hitl import services
+from hitl.decisions import services
+from hitl.decisions.policy import NotNow
 from hitl.models import Decision, Via, Vote
-from hitl.policy import NotNow
 from tests.anything import state_of
 from tests.conftest import drive, fresh, pause_of
 from tests.ruled import browser, rest

@@ -7,7 +7,8 @@ import re
 import pytest
 from django.conf import settings as django_settings
 
-from hitl import checks, rest
+from hitl import checks
+from hitl.http import rest
 from runs import defaults
 from tests import walking
 from tests.walking import ROOT
@@ -27,7 +28,7 @@ from django.urls import include, path
 urlpatterns = [
     path("desk/", include("hitl.urls")),
     path("desk/api/v1/", include("runs.urls")),
-    path("desk/api/v1/", include("hitl.api_urls")),
+    path("desk/api/v1/", include("hitl.api.urls")),
 ]
 """
 WALK = """
@@ -36,7 +37,7 @@ django.setup()
 from celery import current_app
 from django.test import Client
 from django.test.utils import setup_test_environment
-from checkpoints.people import User
+from checkpoints.database.people import User
 from tests import quick
 from tests.walking import Api, drive, said
 
@@ -109,7 +110,7 @@ def test_an_api_that_a_project_leaves_unguarded_is_an_error(settings):
     assert checks.api_is_guarded() == []
     settings.REST_FRAMEWORK = {**rest.FRAMEWORK, "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"]}
     [error] = checks.api_is_guarded()
-    assert "hitl.authentication.WithinScope" in error.msg and error.is_serious()
+    assert "hitl.http.authentication.WithinScope" in error.msg and error.is_serious()
     settings.REST_FRAMEWORK = {}
     assert "IsAuthenticated" in checks.api_is_guarded()[0].msg
     assert django_settings.REST_FRAMEWORK == {}

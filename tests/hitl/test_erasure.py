@@ -13,11 +13,14 @@ from django.db import IntegrityError, transaction
 from django.urls import reverse
 from django.utils import timezone
 
-from checkpoints import ids, log, store
+from checkpoints import ids, store
+from checkpoints.events import log
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Event, EventKind, Memo, Thread
-from hitl import erasure, invariants, services
-from hitl.erasure import CannotErase
+from hitl.decisions import services
 from hitl.models import Decision, Erasure, Via
+from hitl.operations import invariants
+from hitl.threads import erasure
+from hitl.threads.erasure import CannotErase
 from runs import definitions
 from runs.engine.context import workspace_path
 from runs.models import Pause, Run, WorkOrder

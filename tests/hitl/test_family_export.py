@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from checkpoints import codec, portable
+from checkpoints.export import thread_document
+from checkpoints.export.schema import SCHEMA
+from checkpoints.export.thread_document import ImportRefused
 from checkpoints.models import Checkpoint, Thread
-from checkpoints.portable import ImportRefused
-from checkpoints.portable_schema import SCHEMA
-from hitl import erasure, services, threads
-from hitl import portable as whole
+from checkpoints.state import codec
+from hitl.decisions import services
 from hitl.models import Import, Via
+from hitl.threads import erasure, messages
+from hitl.threads import export as whole
 from runs import definitions
 from runs.models import Definition, Pause, Run
 from tests import steps
@@ -38,8 +40,8 @@ def document(crew: Any) -> dict[str, Any]:
 
 def bring_in(document: dict[str, Any], owner: Any) -> Thread:
     for child in document.get("children", ()):
-        child["digest"] = portable.digest(child)
-    return whole.load(portable.read(signed(document), limit=10_000_000), owner=owner).thread
+        child["digest"] = thread_document.digest(child)
+    return whole.load(thread_document.read(signed(document), limit=10_000_000), owner=owner).thread
 
 
 def test_a_family_comes_out_goes_in_and_comes_out_again(document, zoe):
@@ -47,7 +49,7 @@ def test_a_family_comes_out_goes_in_and_comes_out_again(document, zoe):
     assert [one["runs"][0]["child_name"] for one in document["children"]] == ["a", "b"]
     first = bring_in(copy.deepcopy(document), zoe)
     again = json.loads(codec.encode(whole.export(first.pk)))
-    for one, other in zip(portable.family(document), portable.family(again), strict=True):
+    for one, other in zip(thread_document.family(document), thread_document.family(again), strict=True):
         assert alike({**one, "children": []}) == alike({**other, "children": []})
     run = Run.objects.get(thread=first)
     assert {(one.child_name, one.status, one.depth) for one in run.children.all()} == {("a", "completed", 1), ("b", "failed", 1)}
@@ -58,7 +60,7 @@ def test_an_imported_family_goes_on_as_one(document, zoe):
     """The step that started its child runs starts them anew, since one of them asks: what a document says of them is no result here."""
     thread = bring_in(document, zoe)
     done = [step for step, _ in steps.CALLS].count("a")
-    threads.resume(Run.objects.get(thread=thread).pk, by=zoe, via=Via.REST)
+    messages.resume(Run.objects.get(thread=thread).pk, by=zoe, via=Via.REST)
     work_off()
     pause = Pause.objects.open().get(run__thread__owner=zoe)
     services.decide(pause.pk, action="approve", by=zoe, via=Via.PAGE)
@@ -80,7 +82,7 @@ def test_definitions_of_child_runs_are_made_of_their_parents(document, zoe, monk
 
 
 def test_a_family_whose_template_is_not_known_is_history_and_erased_as_one(document, zoe):
-    for row in (row for one in portable.family(document) for row in one["runs"]):
+    for row in (row for one in thread_document.family(document) for row in one["runs"]):
         row["definition"] = "0" * 64
     thread = bring_in(document, zoe)
     assert not Run.objects.filter(thread__owner=zoe).exists()
@@ -131,21 +133,21 @@ def no_list(document):
 def test_nonsense_among_children_is_refused_and_leaves_nothing(document, zoe, harm, code):
     harm(document)
     with pytest.raises(ImportRefused) as refused:
-        whole.load(portable.read(signed(_resigned(document)), limit=10_000_000), owner=zoe)
+        whole.load(thread_document.read(signed(_resigned(document)), limit=10_000_000), owner=zoe)
     assert refused.value.code == code
     assert not Thread.objects.filter(owner=zoe).exists()
 
 
 def _resigned(document):
     for child in document["children"] or ():
-        child["digest"] = portable.digest(child)
+        child["digest"] = thread_document.digest(child)
     return document
 
 
 def test_a_changed_child_is_found_though_the_whole_was_signed_again(document):
     document["children"][0]["thread"]["title"] = "other"
     with pytest.raises(ImportRefused) as refused:
-        portable.read(signed(document), limit=10_000_000)
+        thread_document.read(signed(document), limit=10_000_000)
     assert refused.value.code == "digest_mismatch"
 
 

@@ -9,9 +9,10 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from hitl import invariants, services
+from hitl.decisions import services
+from hitl.decisions.services import AlreadyAnswered
 from hitl.models import Via
-from hitl.services import AlreadyAnswered
+from hitl.operations import invariants
 from runs import definitions
 from runs.engine.advance import advance
 from runs.models import Pause, Run, WorkOrder

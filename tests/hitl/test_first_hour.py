@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hitl import markdown
+from hitl.rendering import markdown
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]

@@ -10,14 +10,17 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from checkpoints import admin_lists, forensics, ids, lineage, log, store
+from checkpoints import ids, lineage, store
+from checkpoints.admin import lists
+from checkpoints.events import log
+from checkpoints.forensics import steps
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from hitl import services
-from hitl.api_checkpoints import EXAMPLE
+from hitl.api.checkpoints import EXAMPLE
+from hitl.decisions import services
 from hitl.models import Via
-from runs import threads as turns
 from runs.engine.advance import advance
 from runs.models import Run
+from runs.threads import turns as turns
 from tests.conftest import drive, fresh, head_of, pause_of
 from tests.databases import rows
 from tests.desks import client_of, page_of, said, staff
@@ -60,11 +63,11 @@ def test_every_event_of_the_log_belongs_to_exactly_one_checkpoint(paused, ana):
         services.decide(pause_of(paused).pk, action=action, by=ana, via=Via.PAGE, feedback="more" if action == "revise" else "")
         drive(paused)
     history = lineage.history(paused.thread_id)[::-1]
-    assert [event.seq for one in history for event in forensics.events_of(one)] == [event.seq for event in log.after(paused.thread_id, 0)]
+    assert [event.seq for one in history for event in steps.events_of(one)] == [event.seq for event in log.after(paused.thread_id, 0)]
     asked, answered = history[1:3]
     assert asked.status == "pending_input"
-    assert [event.kind for event in forensics.events_of(asked)][-3:] == ["checkpoint_created", "run_paused", "log"]
-    assert forensics.events_of(answered)[0].kind == "approval_received"
+    assert [event.kind for event in steps.events_of(asked)][-3:] == ["checkpoint_created", "run_paused", "log"]
+    assert steps.events_of(answered)[0].kind == "approval_received"
 
 
 # The admin: looking
@@ -216,7 +219,7 @@ def test_a_filter_that_is_none_is_no_error(query, desk, many):
 
 
 def test_a_filter_without_an_index_looks_so_far_and_offers_to_look_further(many, desk, monkeypatch):
-    monkeypatch.setattr(admin_lists, "SCAN", 100)
+    monkeypatch.setattr(lists, "SCAN", 100)
     first = listed(desk, node="rare")
     assert first.result_list == [many[89]]
     further = desk.get(ROWS + first.further).context["cl"]

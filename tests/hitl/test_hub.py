@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from channels.layers import get_channel_layer
 
-from checkpoints import live
-from hitl import hub as hubs
-from hitl import waiting
-from hitl.hub import Hub, Topic
+from checkpoints.events import live
+from hitl.live import hub as hubs
+from hitl.live import inbox_feed
+from hitl.live.hub import Hub, Topic
 from project.local_layer import LocalChannelLayer
 from tests.soon import becomes
 
@@ -305,12 +305,12 @@ async def counted(hub, user_id, into):
 
 def listed(count, newest=None):
     """A list of which only the number matters here."""
-    return waiting.Waiting(count, newest, tuple(uuid.UUID(int=number) for number in range(count)))
+    return inbox_feed.Waiting(count, newest, tuple(uuid.UUID(int=number) for number in range(count)))
 
 
 async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatch):
     """F9, F30: of a burst one change; one answered and another asked is a change too; the same again is none."""
-    monkeypatch.setattr(waiting, "QUIET", 0.01)
+    monkeypatch.setattr(inbox_feed, "QUIET", 0.01)
     found, asked = [listed(1, "a")], []
 
     async def count(user_id):
@@ -344,8 +344,8 @@ async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatc
 
 async def test_a_thousand_inboxes_are_kept_up_by_one_query_a_look(log, layer, monkeypatch):
     """F27, P7: the layer is away; what changed is found by the poll, and only then does anybody count."""
-    monkeypatch.setattr(waiting, "QUIET", 0.01)
-    monkeypatch.setattr(waiting, "COUNTS_PER_SECOND", 1_000_000)
+    monkeypatch.setattr(inbox_feed, "QUIET", 0.01)
+    monkeypatch.setattr(inbox_feed, "COUNTS_PER_SECOND", 1_000_000)
     layer.fails = frozenset({"new_channel", "group_add", "receive"})
     happened, looks, counts = [0], [0], [0]
 
@@ -379,7 +379,7 @@ async def test_a_thousand_inboxes_are_kept_up_by_one_query_a_look(log, layer, mo
 @pytest.mark.parametrize("away", ["count", "look"])
 async def test_an_inbox_outlives_a_database_that_is_away(log, layer, monkeypatch, away):
     """It has changed meanwhile; the first look that succeeds finds so."""
-    monkeypatch.setattr(waiting, "QUIET", 0.01)
+    monkeypatch.setattr(inbox_feed, "QUIET", 0.01)
     failures, counts, happened = {"count": 0, "look": 0}, [0], [1]
 
     def fail(what):
@@ -412,7 +412,7 @@ async def test_an_inbox_outlives_a_database_that_is_away(log, layer, monkeypatch
 
 def test_sockets_know_no_channel_layer():
     """What the layer does cannot reach a consumer, since a consumer has none."""
-    from hitl import consumers
+    from hitl.live import consumers
 
     assert get_channel_layer(consumers.NO_LAYER) is None
 
@@ -434,13 +434,13 @@ A, B, C, D = (uuid.UUID(int=number) for number in range(4))
 @pytest.mark.parametrize(
     ("before", "after", "waits", "gone"),
     [
-        (waiting.Waiting(2, C, (A, C)), waiting.Waiting(2, C, (A, C)), {A, C}, []),
-        (waiting.Waiting(2, C, (A, C)), waiting.Waiting(0, None, ()), set(), [A, C]),
-        (waiting.Waiting(2, C, (B, C)), waiting.Waiting(3, C, (A, B)), {A, B, C}, []),  # pushed out by one that was hidden, and waits
-        (waiting.Waiting(2, D, (B, D)), waiting.Waiting(3, D, (A, C)), {A, C, D}, [B]),
-        (waiting.Waiting(3, D, (A, B)), waiting.Waiting(3, D, (B, C)), {A, B, C}, []),  # its deadline was moved: it stands further on
-        (waiting.Waiting(3, D, (A, B)), waiting.Waiting(2, D, (B, D)), {B, D}, [A]),
-        (waiting.NOTHING, waiting.Waiting(1, A, (A,)), {A}, []),
+        (inbox_feed.Waiting(2, C, (A, C)), inbox_feed.Waiting(2, C, (A, C)), {A, C}, []),
+        (inbox_feed.Waiting(2, C, (A, C)), inbox_feed.Waiting(0, None, ()), set(), [A, C]),
+        (inbox_feed.Waiting(2, C, (B, C)), inbox_feed.Waiting(3, C, (A, B)), {A, B, C}, []),  # pushed out by one that was hidden, and waits
+        (inbox_feed.Waiting(2, D, (B, D)), inbox_feed.Waiting(3, D, (A, C)), {A, C, D}, [B]),
+        (inbox_feed.Waiting(3, D, (A, B)), inbox_feed.Waiting(3, D, (B, C)), {A, B, C}, []),  # its deadline was moved: it stands further on
+        (inbox_feed.Waiting(3, D, (A, B)), inbox_feed.Waiting(2, D, (B, D)), {B, D}, [A]),
+        (inbox_feed.NOTHING, inbox_feed.Waiting(1, A, (A,)), {A}, []),
     ],
 )
 async def test_what_went_is_told_from_what_was_pushed_out_of_the_page(before, after, waits, gone):
@@ -449,6 +449,6 @@ async def test_what_went_is_told_from_what_was_pushed_out_of_the_page(before, af
     async def still(user_id, asked):
         return waits & set(asked)
 
-    inbox = waiting.Inbox(lambda function: function, lambda error: None)
+    inbox = inbox_feed.Inbox(lambda function: function, lambda error: None)
     inbox._still_waiting = still
     assert await inbox._gone(1, after, before) == gone

@@ -13,12 +13,14 @@ from django.db.models import F
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from checkpoints import codec, sealing
-from hitl import erasure, idempotency, replaying, tasks
+from checkpoints.state import codec, encryption
+from hitl import tasks
+from hitl.http import idempotency, replay
 from hitl.models import ApiToken, Decision, IdempotencyKey
-from hitl.outbound_models import Endpoint
-from runs import services
+from hitl.models.outbound import Endpoint
+from hitl.threads import erasure
 from runs.models import WorkOrder
+from runs.services import work_orders
 from tests.conftest import pause_of
 from tests.databases import at_once, rows
 from tests.databases import file_database as file_database
@@ -97,7 +99,7 @@ def test_who_is_not_known_leaves_no_key(db):
 
 def die(**made):
     """As after a server that was killed when all was committed and nothing answered."""
-    IdempotencyKey.objects.update(status=None, kept="", body=b"", made_at=F("made_at") - replaying.ANSWERING, **made)
+    IdempotencyKey.objects.update(status=None, kept="", body=b"", made_at=F("made_at") - replay.ANSWERING, **made)
 
 
 def test_a_server_killed_before_it_answered_has_made_one_order_and_the_key_names_it(ana_api):
@@ -113,7 +115,7 @@ def test_what_was_undone_left_no_key(ana_api, monkeypatch):
     """A server killed before the commit: the database takes the key back with the order."""
     ana_api.raise_request_exception = False
     with monkeypatch.context() as patched:
-        patched.setattr("runs.services.begin", lambda *_, **__: 1 / 0)
+        patched.setattr("runs.services.work_orders.begin", lambda *_, **__: 1 / 0)
         assert send(ana_api, ORDERS, ORDER).status_code == 500
     assert (WorkOrder.objects.count(), IdempotencyKey.objects.count()) == (0, 0)
     assert send(ana_api, ORDERS, ORDER).status_code == 201
@@ -145,11 +147,11 @@ def test_answers_are_sealed_also_where_no_key_is_configured(ana_api):
     made = send(ana_api, ORDERS, ORDER)
     assert all(body.startswith(b"wse1.") and b"Once" not in body for body in stored())
     assert send(ana_api, ORDERS, ORDER).content == made.content
-    sealing.configure([], secret="another")  # a SECRET_KEY that was replaced
+    encryption.configure([], secret="another")  # a SECRET_KEY that was replaced
     try:
         again = send(ana_api, ORDERS, ORDER)
     finally:
-        sealing.configure(configured.WAYSTATION_ENCRYPTION_KEYS, secret=configured.SECRET_KEY)
+        encryption.configure(configured.WAYSTATION_ENCRYPTION_KEYS, secret=configured.SECRET_KEY)
     assert (again.status_code, again.json()["id"]) == (200, made.json()["id"])
 
 
@@ -226,14 +228,14 @@ def test_of_many_at_the_same_moment_one_is_done_and_all_are_told(ana_api, ana, a
 @pytest.mark.usefixtures("file_database")
 def test_a_second_request_that_overtakes_the_first_makes_the_only_order(ana_api, ana, api, monkeypatch):
     """F7: after 60 s both callers got 201, and two orders were made. No clock decides now: who commits first has made it."""
-    before, overtaken = services._take_in, []
+    before, overtaken = work_orders._take_in, []
 
     def overtake(*args, **kwargs):
-        monkeypatch.setattr(services, "_take_in", before)
+        monkeypatch.setattr(work_orders, "_take_in", before)
         overtaken.append(at_once(partial(send, api(ana), ORDERS, ORDER))[0])
         return before(*args, **kwargs)
 
-    monkeypatch.setattr(services, "_take_in", overtake)
+    monkeypatch.setattr(work_orders, "_take_in", overtake)
     first = send(ana_api, ORDERS, ORDER)
     assert (first.status_code, first.content) == (201, overtaken[0].content)
     assert (first["Idempotent-Replayed"], WorkOrder.objects.count()) == ("true", 1)

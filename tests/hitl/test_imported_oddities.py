@@ -14,12 +14,13 @@ from django.urls import reverse
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from checkpoints import codec, log
+from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
-from hitl import following, hub, sse
-from hitl import portable as whole
-from hitl.following import Page
+from checkpoints.state import codec
+from hitl.live import hub, sse, subscriptions
+from hitl.live.subscriptions import Page
 from hitl.models import Import
+from hitl.threads import export as whole
 from runs.models import Run
 from tests.exported import bring_in
 from tests.exported import told as told
@@ -200,7 +201,7 @@ def test_every_door_shows_what_a_document_holds(told, zoe, api, admin_client):
                 json.loads(one.getvalue())
         told_live = hub._told(log.told_after(thread.pk, 0))
         assert b"".join(sse._pieces(Page(told_live, told_live[-1].seq))).count(b"\ndata: ") == len(told_live)
-        narrow = following.Filter.of({"level": ["info"], "step": ["planning"], "since": ["2020-01-01T00:00:00Z"]})
+        narrow = subscriptions.Filter.of({"level": ["info"], "step": ["planning"], "since": ["2020-01-01T00:00:00Z"]})
         assert {narrow.lets(one.event) for one in told_live} <= {True, False}
 
     for turn in range(0, len(ODD), EVERY):

@@ -9,10 +9,11 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from checkpoints import codec, ids
+from checkpoints import ids
 from checkpoints.models import Checkpoint, Event, Thread
-from hitl import portable as whole
+from checkpoints.state import codec
 from hitl.models import Decision, Import
+from hitl.threads import export as whole
 from runs import definitions
 from runs.engine.advance import advance
 from runs.models import Pause, Run

@@ -10,9 +10,9 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints.rotation import columns
-from hitl import signing
+from checkpoints.security.key_rotation import columns
 from hitl.models import Decision, InboundSource, Via
+from hitl.wait_gate import signatures
 from runs.workflows.base import Ask, Done, Report
 from tests.anything import order_that as order_that
 from tests.anything import state_of
@@ -34,9 +34,9 @@ def post(body, *, name="crm", secret=SECRET, message_id="msg_1", at=None, signat
     at = at or timezone.now()
     text = json.dumps(body).encode() if not isinstance(body, bytes) else body
     headers = {
-        signing.ID: message_id,
-        signing.TIMESTAMP: str(int(at.timestamp())),
-        signing.SIGNATURE: signature if signature is not None else signing.sign(secret, message_id, at, text),
+        signatures.ID: message_id,
+        signatures.TIMESTAMP: str(int(at.timestamp())),
+        signatures.SIGNATURE: signature if signature is not None else signatures.sign(secret, message_id, at, text),
     }
     return Client().post(f"/api/v1/inbound/{name}", sent or text, content_type="application/json", headers=headers)
 
@@ -49,7 +49,7 @@ def test_the_signature_is_that_of_the_specification():
     """The vector of the Standard Webhooks documentation's own libraries."""
     at = dt.datetime.fromtimestamp(1614265330, dt.UTC)
     body = b'{"test": 2432232314}'
-    assert signing.sign(SECRET, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, body) == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    assert signatures.sign(SECRET, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, body) == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
 def test_a_signed_event_answers_as_its_sources_person(paused, source, ana):
@@ -114,7 +114,7 @@ def test_both_secrets_sign_while_one_is_replaced(paused, source):
     source.save()
     at = timezone.now()
     body = json.dumps(event(paused)).encode()
-    both = f"v1,{'A' * 43}= {signing.sign(new, 'msg_1', at, body)}"
+    both = f"v1,{'A' * 43}= {signatures.sign(new, 'msg_1', at, body)}"
     assert post(body, at=at, signature=both).status_code == 200
     assert post(event(paused), message_id="msg_2", secret=SECRET).status_code == 200
 

@@ -8,8 +8,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from hitl import postponing, services
-from hitl.hub import hub
+from hitl.decisions import deadline_changes, services
+from hitl.live.hub import hub
 from hitl.models import Via
 from tests.conftest import drive, pause_of
 from tests.databases import file_database as file_database
@@ -105,6 +105,6 @@ async def test_what_a_person_hides_on_one_device_goes_on_the_others_too(asked, a
     until = timezone.now() + dt.timedelta(hours=1)
     async with socket("/ws/inbox", headers) as communicator:
         assert await receive(communicator, 1) == inbox(2)
-        await elsewhere(lambda: postponing.snooze(hidden.pk, by=ana, until=until))
+        await elsewhere(lambda: deadline_changes.snooze(hidden.pk, by=ana, until=until))
         hub()._inbox.stir()
         assert await receive(communicator, 1) == inbox(1, hidden)

@@ -10,7 +10,7 @@ from asgiref.testing import ApplicationCommunicator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitl import incoming
+from hitl.http import incoming
 from runs import limits
 
 JSON = "application/json"

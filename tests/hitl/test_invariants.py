@@ -13,8 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints.models import Checkpoint, Thread
-from hitl import invariants, services
+from hitl.decisions import services
 from hitl.models import Via
+from hitl.operations import invariants
 from runs import services as runs
 from runs.models import Run
 from runs.workflows.base import Go

@@ -9,13 +9,14 @@ import pytest
 from django.utils import timezone
 
 from checkpoints.models import Event
-from hitl import bulk, claims, invariants, postponing, services, undoing
+from hitl.decisions import bulk, claims, deadline_changes, services, undo
+from hitl.decisions.external_reviewer import Outsider
 from hitl.models import Decision, Via, Vote
-from hitl.outbound_models import Link
-from hitl.outsiders import Outsider
-from runs import due
+from hitl.models.outbound import Link
+from hitl.operations import invariants
+from runs.definitions import due_times
 from runs.models import Pause
-from runs.taking_back import TooLate
+from runs.services.undo import TooLate
 from tests.conftest import drive, fresh, kinds, pause_of
 from tests.databases import at_once, rows
 from tests.databases import file_database as file_database
@@ -33,8 +34,8 @@ DOORS = {
     "cancel": lambda pause, ana, api: services.cancel_order(pause.run.work_order_id, by=ana, via=Via.PAGE),
     "order": lambda pause, ana, api: services.answer_order(pause.run.work_order_id, action="approve", by=ana, via=Via.PAGE),
     "claim": lambda pause, ana, api: claims.claim(pause.pk, by=ana),
-    "extend": lambda pause, ana, api: postponing.extend(pause.pk, by=ana, until=pause.deadline_at + 2 * HOUR, reason="please"),
-    "snooze": lambda pause, ana, api: postponing.snooze(pause.pk, by=ana, until=timezone.now() + HOUR),
+    "extend": lambda pause, ana, api: deadline_changes.extend(pause.pk, by=ana, until=pause.deadline_at + 2 * HOUR, reason="please"),
+    "snooze": lambda pause, ana, api: deadline_changes.snooze(pause.pk, by=ana, until=timezone.now() + HOUR),
 }
 
 
@@ -118,7 +119,7 @@ def test_an_answer_is_not_taken_back_once_nobody_could_answer_again(asked, ana):
     decision = services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
     overdue(Pause.objects.get())
     with pytest.raises(TooLate, match="the answer holds"):
-        undoing.undo(decision.pk, by=ana, via=Via.PAGE)
+        undo.undo(decision.pk, by=ana, via=Via.PAGE)
     assert (Pause.objects.count(), Decision.objects.count()) == (1, 1)
 
 
@@ -183,7 +184,7 @@ def test_of_many_who_come_too_late_one_lets_the_rules_act(file_database, asked, 
 
 def test_a_question_without_a_deadline_costs_no_look_at_the_clock(asked, ana, django_assert_num_queries):
     pause = pause_of(asked())
-    assert due.outcome_of(pause) == ""
+    assert due_times.outcome_of(pause) == ""
     with django_assert_num_queries(0):
         services.check_open(pause)
     before = rows()

@@ -13,11 +13,14 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
-from checkpoints import codec, guard, rotation, sealing
-from checkpoints.models import Blob
-from hitl import anchors, erasure, evidence, guards, services, verifying
+from checkpoints.models import Blob, append_only
+from checkpoints.security import key_rotation
+from checkpoints.state import codec, encryption
+from hitl.decisions import services
+from hitl.ledger import anchors, evidence, triggers, verification
 from hitl.models import Anchor, Decision, Erasure, Ledger, Via
-from runs import keeping
+from hitl.threads import erasure
+from runs import retention
 from runs.models import Pause
 from tests.conftest import drive, fresh, pause_of
 from tests.sealing import NEW, keys
@@ -35,7 +38,7 @@ def answer(order, by, action="approve", feedback=""):
 
 
 def breaches(**options):
-    return [breach.code for breach in verifying.Check(**options).breaches()]
+    return [breach.code for breach in verification.Check(**options).breaches()]
 
 
 def verify(*words):
@@ -133,10 +136,10 @@ def test_an_erasure_takes_the_words_and_nothing_else(chain, paused):
 def test_keys_may_be_rotated_and_the_chain_holds(chain):
     """What lies there changes, what it says does not; and the door is shut again."""
     with keys(NEW):
-        assert sum(found.count for found in rotation.rotate(dry_run=False) if found.column == "hitl_decision.feedback") == 1
+        assert sum(found.count for found in key_rotation.rotate(dry_run=False) if found.column == "hitl_decision.feedback") == 1
         with connection.cursor() as cursor:
             cursor.execute("SELECT feedback FROM hitl_decision WHERE feedback <> ''")
-            assert cursor.fetchone()[0].startswith(sealing.MARK)
+            assert cursor.fetchone()[0].startswith(encryption.MARK)
             cursor.execute("SELECT count(*) FROM checkpoints_guard")
             assert cursor.fetchone()[0] == 0
         assert breaches() == []
@@ -146,25 +149,25 @@ def test_keys_may_be_rotated_and_the_chain_holds(chain):
 
 def test_guards_are_made_again_where_they_are_missing(chain, unguarded):
     assert set(breaches()) == {"unguarded"}
-    guards.install()
+    triggers.install()
     assert breaches() == []
 
 
 def test_migrations_work_without_guards_and_leave_them_behind(chain):
     """As `migrate` tells it: nothing to do takes nothing off; at older tables there is nothing to guard."""
-    guards.take_off(plan=[])
+    triggers.take_off(plan=[])
     assert breaches() == []
-    guards.take_off(plan=["0099_more"])
+    triggers.take_off(plan=["0099_more"])
     Decision.objects.filter(pk=chain[0].pk).update(via="rest")
-    guards.install(apps=Apps())
+    triggers.install(apps=Apps())
     assert {"unguarded", "rewritten"} <= set(breaches())
-    guards.install()
+    triggers.install()
     assert breaches() == ["rewritten"]
 
 
 def test_installing_again_is_one_query(db, django_assert_num_queries):
     with django_assert_num_queries(1):
-        guards.install()
+        triggers.install()
 
 
 # Found by verify_ledger
@@ -191,7 +194,7 @@ def test_each_column_that_was_changed_is_found(chain, zoe):
                 if name == "pause":
                     Decision.objects.filter(pause=change["pause"]).delete()
                 Decision.objects.filter(pk=decision.pk).update(**change)
-                assert {breach.id for breach in verifying.Check().breaches()} & {decision.shown_id}, name
+                assert {breach.id for breach in verification.Check().breaches()} & {decision.shown_id}, name
                 transaction.set_rollback(True)
 
 
@@ -242,7 +245,7 @@ def test_a_ledger_written_anew_does_not_fit_the_anchor_that_was_kept_elsewhere(c
     kept.tip = before
     kept.digest = kept.compute_digest()
     kept.save()
-    guards.install()
+    triggers.install()
     assert breaches() == []
     code, out = verify("--against", str(outside))
     assert code == 1 and "anchor_of_another team:" in out and "was kept elsewhere" in out
@@ -309,7 +312,7 @@ def test_a_decision_of_before_evidence_still_verifies(paused, ana):
     digest = codec.digest(codec.encode({**told, "decided_at": row.decided_at.astimezone(dt.UTC).isoformat()}))
     Decision.objects.update(evidence="", by_name="", digest=digest)
     Ledger.objects.update(tip=digest)
-    guards.install()
+    triggers.install()
     assert breaches() == []
 
 
@@ -336,7 +339,7 @@ def test_evidence_costs_an_answer_one_statement(paused, ana, django_assert_num_q
 def test_evidence_outlives_keeping_and_goes_with_an_erasure(chain, paused):
     """P11, DESIGN 40: who stores a digest in a new place adds it to the sources of keeping."""
     Blob.objects.update(touched_at=TODAY - dt.timedelta(days=1))
-    keeping.prune(now=timezone.now())
+    retention.prune(now=timezone.now())
     assert breaches() == []
     digest = chain[0].evidence
     erasure.erase(paused.thread_id, by="dpo", reason="Asked for")
@@ -376,5 +379,5 @@ def test_a_day_without_decisions_says_that_it_has_no_anchor():
 
 
 def test_guards_name_the_tables_of_the_ledger():
-    assert {one.table for one in guards.guards()} == {"hitl_decision", "hitl_vote", "hitl_erasure", "hitl_anchor", "hitl_ledger"}
-    assert guard.EMPTY != guard.RESEAL
+    assert {one.table for one in triggers.guards()} == {"hitl_decision", "hitl_vote", "hitl_erasure", "hitl_anchor", "hitl_ledger"}
+    assert append_only.EMPTY != append_only.RESEAL

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from hitl import lifecycles, services
+from hitl.decisions import services
 from hitl.models import ApiToken, Via
+from hitl.wait_gate import lifecycles
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.states import Lifecycle

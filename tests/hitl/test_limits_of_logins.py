@@ -8,7 +8,7 @@ from django.test import Client
 from redis.exceptions import ConnectionError as CacheGone
 from rest_framework.test import APIClient
 
-from hitl import clients, throttles
+from hitl.http import clients, throttles
 
 pytestmark = pytest.mark.django_db
 
@@ -135,6 +135,6 @@ def test_a_cache_that_is_away_takes_nothing_down_and_is_said_once(ana, api, sett
     def gone(*_, **__):
         raise CacheGone("away")
 
-    monkeypatch.setattr("hitl.throttles.cache.add", gone)
+    monkeypatch.setattr("hitl.http.throttles.cache.add", gone)
     assert [api(ana).get("/api/v1/threads").status_code for _ in range(3)] == [200, 200, 200]
     assert caplog.text.count("the cache is away") == 1

@@ -13,14 +13,14 @@ from django.db.models.functions import Concat
 from django.test import Client
 from django.utils import timezone
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Decision, Via
+from hitl.models.outbound import Delivery, Link
 from hitl.outbound import links, send_request
-from hitl.outbound_models import Delivery, Link
 from runs.models import Pause
 from runs.workflows.base import Go
-from runs.workflows.calls import Call
-from runs.workflows.gate import ask_about_calls
+from runs.workflows.tool_calls import Call
+from runs.workflows.wait_for_input import ask_about_calls
 from tests.anything import order_that as order_that
 from tests.conftest import drive, fresh, pause_of
 from tests.databases import at_once, rows

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl import markdown
+from hitl.rendering import markdown
 from runs.workflows.base import Ask, Report
 from tests.anything import order_that as order_that
 from tests.conftest import drive, pause_of

@@ -7,8 +7,10 @@ import datetime as dt
 import pytest
 from django.utils import timezone
 
-from hitl import erasure, services, verifying
+from hitl.decisions import services
+from hitl.ledger import verification
 from hitl.models import ApiToken, Decision, Via, Vote
+from hitl.threads import erasure
 from tests.conftest import drive, pause_of
 from tests.deadlines import asked as asked
 from tests.ledger import unguarded as unguarded
@@ -34,7 +36,7 @@ def test_a_renamed_account_changes_nothing_of_what_it_decided(asked, ana, ben, a
     assert (told["by_name"], told["verification"]["holds"]) == ("Ana Ruiz", True)
     receipt = page.get(f"/decisions/{decision.shown_id}/").content.decode()
     assert "name at that time; the account is called Carol White today" in receipt
-    assert list(verifying.Check().breaches()) == []
+    assert list(verification.Check().breaches()) == []
     vote.by_name = "Carol White"
     assert vote.compute_digest() != vote.digest
 
@@ -43,7 +45,7 @@ def test_a_renamed_account_changes_nothing_of_what_it_decided(asked, ana, ben, a
 def test_a_name_that_was_changed_in_the_row_is_found(asked, ana):
     services.decide(pause_of(asked()).pk, action="approve", by=ana, via=Via.PAGE)
     Decision.objects.update(by_name="Carol White")
-    assert "rewritten" in {breach.code for breach in verifying.Check().breaches()}
+    assert "rewritten" in {breach.code for breach in verification.Check().breaches()}
 
 
 def test_an_erasure_takes_the_name_and_the_chain_holds(asked, ana):
@@ -53,7 +55,7 @@ def test_an_erasure_takes_the_name_and_the_chain_holds(asked, ana):
     erasure.erase(order.thread_id, by="root", reason="asked for")
     decision = Decision.objects.get()
     assert (decision.by_name, decision.decided_by, decision.intact) == ("", ana, True)
-    assert list(verifying.Check().breaches()) == []
+    assert list(verification.Check().breaches()) == []
 
 
 def test_an_expired_token_says_that_it_is(ana, client):

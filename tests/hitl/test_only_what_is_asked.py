@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from hitl import services, waitgate, waits
+from hitl.decisions import services
 from hitl.models import Decision, Via
-from runs import threads
+from hitl.wait_gate import primitives, waits
 from runs.models import OWN_REDUCERS, Pause
 from runs.services import InputInvalid
-from runs.threads import PER_TURN, Turn
+from runs.threads import turns
+from runs.threads.turns import PER_TURN, Turn
 from runs.workflows import owned, schemas
 from runs.workflows.base import Ask, Report
 from tests.anything import order_that as order_that
@@ -71,7 +72,7 @@ def test_names_are_found_in_every_part_that_asks():
     more = {"dependentRequired": {"a": ["c"]}, "if": True, "additionalProperties": {"properties": {"y": {}}}}
     assert schemas.asked_for({**wide, **more}) == {"a", "b", "c"}
     assert schemas.answer_faults({"type": "object"}, {"a": 1}) == {"a": ["This was not asked for. Leave it out."]}
-    assert waitgate.validate_resume_payload is schemas.answer_faults
+    assert primitives.validate_resume_payload is schemas.answer_faults
 
 
 @pytest.mark.parametrize("name", sorted(owned.KEYS))
@@ -84,9 +85,9 @@ def test_what_the_engine_writes_is_taken_from_nobody(order, order_that, ana, api
             services.decide(pause.pk, action="answer", by=ana, via=Via.PAGE, update=update)
         assert (refused.value.code, list(refused.value.errors)) == ("input_reserved", [f"input.{name}"])
     assert (pause_of(order).status, Decision.objects.count()) == ("open", 0)
-    thread = threads.open_thread(by=ana, title="Alone")
+    thread = turns.open_thread(by=ana, title="Alone")
     with pytest.raises(InputInvalid):
-        threads.invoke(thread.pk, Turn(template="writing", input={name: {}}), by=ana)
+        turns.invoke(thread.pk, Turn(template="writing", input={name: {}}), by=ana)
     assert (
         api(ana).post(f"/api/v1/threads/{thread.shown_id}/runs", {"template": "writing", "input": {name: {}}}, format="json").status_code
         == 422
@@ -106,7 +107,7 @@ def test_another_engines_wait_keeps_its_own_names_free(ana):
     asked = waits.Asked(run_id="r", node_id="n", blocking_reason="b", required_inputs=schema, state={"agent": 1, "approved": False})
     wait, _ = waits.open_wait(asked, by=ana)
     services.decide(wait.pause_id, action="answer", by=ana, via=Via.REST, payload={"approved": True})
-    assert waitgate.look("r", by=ana).state == {"agent": 1, "approved": True}
+    assert primitives.look("r", by=ana).state == {"agent": 1, "approved": True}
     reserved: list[dict[str, Any]] = [{"state": {"decided": {}}}, {"required_inputs": {"type": "object", "required": ["decided_content"]}}]
     for changes in reserved:
         with pytest.raises(waits.WaitInvalid):

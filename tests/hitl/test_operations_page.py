@@ -9,7 +9,7 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from django.utils import timezone
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs.models import Pause, Run, WorkOrder
 from tests.conftest import drive, pause_of

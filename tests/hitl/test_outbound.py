@@ -17,15 +17,18 @@ from django.db import IntegrityError, connection
 from django.urls import set_script_prefix
 from django.utils import timezone
 
-from checkpoints import sealing
-from hitl import erasure, invariants, outbound, services
+from checkpoints.state import encryption
+from hitl import outbound
+from hitl.decisions import notifications, services
 from hitl.models import Via
-from hitl.outbound import endpoints, planning, sending
+from hitl.models.outbound import Delivery, Endpoint, Link
+from hitl.operations import invariants
+from hitl.outbound import endpoints, sending
 from hitl.outbound import mail as letters
 from hitl.outbound.addresses import CannotReach
 from hitl.outbound.requests import CannotSend
-from hitl.outbound_models import Delivery, Endpoint, Link
 from hitl.tasks import announce, deliver
+from hitl.threads import erasure
 from runs.models import Pause
 from runs.states import PauseStatus, Told
 from tests.conftest import drive, pause_of
@@ -76,7 +79,7 @@ def test_the_named_reviewers_are_asked_instead_of_the_team(paused, ben, zoe):
 
 def test_who_has_no_address_or_is_switched_off_gets_nothing(paused, ana, ben):
     User.objects.filter(pk=ana.pk).update(email="")
-    planning.announce()
+    notifications.announce()
     User.objects.filter(pk=ben.pk).update(is_active=False)
     sending.deliver(seconds=10)
     assert (to(), statuses()) == ([], ["cancelled"])
@@ -120,7 +123,7 @@ def test_a_subject_is_one_line_whatever_the_question_says(paused):
 def test_with_encryption_at_rest_a_mail_tells_no_content(paused):
     Pause.objects.update(question="Fire Zoe?", content="Secret plan")
     with keys(NEW):
-        assert sealing.in_use()
+        assert encryption.in_use()
         relay()
     for text in (mail.outbox[0].subject, mail.outbox[0].body, mail.outbox[0].alternatives[0].content):
         assert "Fire Zoe" not in text and "Secret plan" not in text and paused.title not in text
@@ -140,7 +143,7 @@ def test_those_who_were_asked_are_told_who_answered_in_the_same_thread_of_mails(
 
 
 def test_what_was_not_sent_when_the_answer_came_is_never_sent(paused, ana):
-    planning.announce()
+    notifications.announce()
     answer(paused, ana)
     assert relay() == 0
     assert (to(), statuses()) == ([], ["cancelled", "cancelled"])
@@ -149,7 +152,7 @@ def test_what_was_not_sent_when_the_answer_came_is_never_sent(paused, ana):
 
 def test_an_answer_that_comes_between_planning_and_sending_stops_the_mail(paused, ana):
     """P6: looked at again when it is sent."""
-    planning.announce()
+    notifications.announce()
     answer(paused, ana)
     sending.deliver(seconds=10)
     assert (to(), statuses()) == ([], ["cancelled", "cancelled"])
@@ -162,11 +165,11 @@ def test_a_question_that_was_closed_before_anybody_looked_is_not_told(paused, an
 
 
 def test_a_follow_up_waits_for_the_mail_that_is_just_going_out(paused, ana, ben):
-    planning.announce()
+    notifications.announce()
     Delivery.objects.filter(recipient=ana).delete()
     claimed = sending._claim(Delivery.objects.get().pk)
     answer(paused, ana)
-    planning.announce()
+    notifications.announce()
     sending.deliver(seconds=10)
     assert mail.outbox == []
     assert claimed is not None
@@ -285,7 +288,7 @@ def test_a_worker_that_dies_while_sending_loses_nothing(paused, monkeypatch):
 
 
 def test_who_lost_the_lease_records_nothing(paused):
-    planning.announce()
+    notifications.announce()
     key = Delivery.objects.first().pk
     slow = sending._claim(key)
     assert sending._claim(key) is None
@@ -300,7 +303,7 @@ def test_who_lost_the_lease_records_nothing(paused):
 
 def test_a_message_that_kills_its_workers_is_given_up(paused, settings):
     settings.WAYSTATION_OUTBOUND_TRIES = 2
-    planning.announce()
+    notifications.announce()
     Delivery.objects.update(status="sending", attempts=2, lease_until=timezone.now())
     sending.deliver(seconds=10)
     assert (mail.outbox, statuses()) == ([], ["dead", "dead"])
@@ -380,7 +383,7 @@ def test_an_endpoint_is_told_only_what_it_wants(paused, ana, ben, chatting):
 
 
 def test_an_endpoint_that_was_switched_off_or_removed_meanwhile_gets_nothing(paused, slack, chatting):
-    planning.announce()
+    notifications.announce()
     endpoints.switch(slack, on=False)
     relay()
     assert (chatting, statuses(channel="apprise")) == ([], ["cancelled"])
@@ -404,7 +407,7 @@ def test_an_answer_that_did_not_fit_is_told_to_the_others_with_what_was_wrong(pa
         with pytest.raises(services.AnswerInvalid):
             services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.REST, payload={"iban": 7})
     relay()
-    assert to() == ["ben@example.org"] * planning.REFINED_AT_MOST
+    assert to() == ["ben@example.org"] * notifications.REFINED_AT_MOST
     assert "An answer did not fit: iban:" in mail.outbox[0].body
 
 
@@ -459,7 +462,7 @@ def test_the_relay_finds_what_is_new_by_an_index(paused, django_assert_num_queri
     """Cheap however many questions are open: one look, and no query per pause that was announced."""
     relay()
     with django_assert_num_queries(1):
-        planning.announce()
+        notifications.announce()
     closed = {"status": PauseStatus.ANSWERED, "closed_at": timezone.now(), "told": Told.END}
     like = {field.attname: getattr(pause_of(paused), field.attname) for field in Pause._meta.concrete_fields if field.name != "id"}
     Pause.objects.bulk_create(Pause(**{**like, **closed}) for _ in range(2_000))
@@ -497,7 +500,7 @@ def test_what_nobody_relays_is_named(paused):
         return {one.invariant.code for one in invariants.check(now=timezone.now() + dt.timedelta(hours=2)) if one.count}
 
     assert "not_announced" in broken()
-    planning.announce()
+    notifications.announce()
     assert "not_announced" not in broken() and "not_delivered" in broken()
     sending.deliver(seconds=10)
     assert not {"not_announced", "not_delivered", "sent_after_the_end"} & broken()

@@ -10,8 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from hitl import outbound
+from hitl.models.outbound import Delivery, Endpoint
 from hitl.outbound import endpoints
-from hitl.outbound_models import Delivery, Endpoint
 from tests.conftest import pause_of
 from tests.databases import rows
 from tests.mailing import relay

@@ -11,15 +11,16 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from hitl import erasure, exporting, outside, policy, services, undoing, verifying
+from hitl.decisions import external_access, notifications, policy, services, undo
+from hitl.decisions.external_reviewer import Outsider
+from hitl.ledger import export, verification
 from hitl.models import Decision, Via, Vote
-from hitl.outbound import planning
-from hitl.outbound_models import Delivery, Link
-from hitl.outsiders import Outsider
+from hitl.models.outbound import Delivery, Link
+from hitl.threads import erasure
 from runs.models import Pause
 from runs.workflows.base import Ask, Outside, Report, StepFailed
-from runs.workflows.outside import asked, is_address
-from runs.workflows.review import ReviewInvalid, check
+from runs.workflows.external_reviewers import asked, is_address
+from runs.workflows.review_rules import ReviewInvalid, check
 from tests.anything import order_that as order_that
 from tests.booking import state_of
 from tests.conftest import drive, fresh, pause_of
@@ -254,7 +255,7 @@ def test_what_is_of_high_risk_is_put_to_nobody_outside(wanted, order_that):
     Pause.objects.update(review={"risk": "high"})
     before = rows()
     assert [browser().get(path).status_code, browser().post(path, YES).status_code] == [403, 403]
-    assert rows() == before and outside.asked(pause_of(order)) == []
+    assert rows() == before and external_access.asked(pause_of(order)) == []
     assert asked(Outside(to=[SUPPLIER]), {"risk": "high"}, {"approve": ""}, high_risk=True) == {}
 
 
@@ -284,7 +285,7 @@ def test_an_address_is_one_seat_of_a_quorum(wanted, ana, ben):
     assert set(policy.answerers(pause_of(order))) == {ana, ben}, "a vote from outside takes no account's seat"
     services.decide(pause_of(order).pk, action="answer", by=ben, via=Via.PAGE)
     assert Decision.objects.get().votes == [vote.digest for vote in Vote.objects.order_by("pk")]
-    assert list(verifying.Check().breaches()) == []
+    assert list(verification.Check().breaches()) == []
 
 
 def test_who_asked_for_the_work_does_not_approve_it_from_outside(wanted, ana):
@@ -330,7 +331,7 @@ def test_the_answer_from_outside_is_named_everywhere(wanted, api, ana, client):
     assert (told["external"], told["decided_by"], told["shown"]["outside"]["question"]) == (SUPPLIER, None, "Where shall we pay to?")
     assert told["verification"]["holds"]
     assert api_client.get(f"/api/v1/pauses/{decision.pause.shown_id}").json()["external"] == SUPPLIER
-    (line,) = json.loads("".join(exporting.as_json([decision.ledger_id])))["decisions"]
+    (line,) = json.loads("".join(export.as_json([decision.ledger_id])))["decisions"]
     assert (line["external"], line["signed"]["external"]) == (SUPPLIER, SUPPLIER)
     for path in (page, f"/decisions/{decision.shown_id}/"):
         assert SUPPLIER in client.get(path).content.decode(), path
@@ -382,15 +383,15 @@ def test_an_erasure_takes_the_address_and_the_chain_holds(wanted, ana):
     erasure.erase(order.thread_id, by="root", reason="asked for")
     decision = Decision.objects.get()
     assert (decision.external, decision.name, decision.intact) == ("", "somebody without an account", True)
-    assert list(verifying.Check().breaches()) == [] and SUPPLIER not in str(rows())
+    assert list(verification.Check().breaches()) == [] and SUPPLIER not in str(rows())
 
 
 def test_only_an_administrator_takes_their_answer_back(wanted, ana, admin_user):
     wanted(review={"undo": 60})
     browser().post(link_to(), YES)
-    with pytest.raises(undoing.NotYours):
-        undoing.undo(Decision.objects.get().pk, by=ana, via=Via.PAGE)
-    undoing.undo(Decision.objects.get().pk, by=admin_user, via=Via.PAGE)
+    with pytest.raises(undo.NotYours):
+        undo.undo(Decision.objects.get().pk, by=ana, via=Via.PAGE)
+    undo.undo(Decision.objects.get().pk, by=admin_user, via=Via.PAGE)
     relay()
     assert browser().post(link_to(), YES).status_code == 200, "asked again, they get another link"
 
@@ -424,7 +425,7 @@ def test_a_mail_outside_holds_so_much_of_the_content_and_no_more(wanted, setting
 
 def test_who_was_asked_outside_is_reminded_too(wanted):
     order = wanted()
-    planning.plan_outside(pause_of(order), "reminded", mark="0.1")
+    notifications.plan_outside(pause_of(order), "reminded", mark="0.1")
     relay()
     assert mails_to()[-1].subject.startswith("Reminder: Where shall we pay to?")
     assert Delivery.objects.filter(contact="").count() == Delivery.objects.exclude(recipient=None).count()
@@ -452,7 +453,7 @@ def test_the_demo_shows_the_link_to_a_superuser_only_and_nowhere_real(wanted, ad
 def test_an_address_that_the_rules_do_not_name_brings_data_and_approves_nothing(wanted):
     """Before, whoever asked for the work named a mailbox of their own, and its link approved like a reviewer."""
     order = wanted()
-    assert outside.shown(pause_of(order), SUPPLIER).ways == ["answer"]
+    assert external_access.shown(pause_of(order), SUPPLIER).ways == ["answer"]
     with pytest.raises(policy.NotAllowed):
         outsiders_answer(pause_of(order), action="approve")
     assert browser().post(link_to(), YES).status_code == 200
@@ -467,14 +468,14 @@ def test_an_address_that_the_rules_do_not_name_brings_data_and_approves_nothing(
 def test_it_lets_no_run_go_on_where_somebody_must_approve(wanted, rules):
     """Before, its vote counted towards the quorum, and its answer carried the run past the reviewers whom the template names."""
     order = wanted(review=rules)
-    assert outside.asked(pause_of(order)) == []
+    assert external_access.asked(pause_of(order)) == []
     path = f"/l/{'A' * 43}" if not mails_to() else link_to()
     assert browser().post(path, YES).status_code in {403, 404}
     with pytest.raises(services.NotFound):
         outsiders_answer(pause_of(order))
     assert (Vote.objects.count(), Decision.objects.count(), pause_of(order).status) == (0, 0, "open")
     Pause.objects.update(review={**rules, "external": [SUPPLIER]})
-    assert outside.asked(pause_of(order)) == [SUPPLIER], "the template's own word counts"
+    assert external_access.asked(pause_of(order)) == [SUPPLIER], "the template's own word counts"
 
 
 def test_where_the_step_itself_looks_at_the_data_they_may_come_from_there(order_that):
@@ -482,7 +483,7 @@ def test_where_the_step_itself_looks_at_the_data_they_may_come_from_there(order_
     back = {"answer": "execute", "reject": ""}
     order = drive(order_that(lambda state, context: replace(question(state, context), ways=back)))
     Pause.objects.update(review={"reviewers": {"users": ["ben"]}})
-    assert outside.asked(pause_of(order)) == [SUPPLIER]
+    assert external_access.asked(pause_of(order)) == [SUPPLIER]
 
 
 @pytest.mark.parametrize("quorum", [1, 2], ids=["answer", "vote"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from django.contrib.auth.models import Group
 
-from checkpoints import checks, people
+from checkpoints import checks
+from checkpoints.database import people
 from tests import walking
 from tests.walking import ROOT
 
@@ -40,4 +41,4 @@ def test_only_one_module_takes_djangos_own_people():
         if "django.contrib.auth.models import" in line
         and "User" in line.split("import")[1].replace("AnonymousUser", "").replace("BaseUser", "")
     ]
-    assert found == ["checkpoints/people.py"]
+    assert found == ["checkpoints/database/people.py"]

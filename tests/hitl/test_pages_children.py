@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from checkpoints.models import Thread
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Decision, Via
 from runs.engine.advance import advance
 from runs.models import Pause, Run

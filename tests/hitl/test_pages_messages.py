@@ -11,9 +11,9 @@ from django.utils import timezone
 from checkpoints.models import Checkpoint
 from hitl.models import Decision
 from runs import definitions
-from runs import threads as turns
 from runs.models import Pause, Run
-from runs.threads import Turn
+from runs.threads import turns as turns
+from runs.threads.turns import Turn
 from tests.anything import order_that
 from tests.databases import rows
 from tests.hitl.test_pages import text

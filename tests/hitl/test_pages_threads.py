@@ -10,15 +10,15 @@ from django.utils.html import escape
 
 from checkpoints.models import Thread
 from hitl.models import Decision
-from hitl.paging import Address
+from hitl.rendering.paging import Address
 from hitl.views import threads as pages
 from runs import definitions
-from runs import threads as turns
 from runs.engine.advance import advance
 from runs.engine.interruptions import SUSPENDED
-from runs.frequency import PROMISES
 from runs.models import Pause, Run
-from runs.threads import Turn
+from runs.models.frequency import PROMISES
+from runs.threads import turns as turns
+from runs.threads.turns import Turn
 from runs.workflows.base import Child, Gather, Go
 from tests.anything import order_that
 from tests.databases import rows

@@ -16,16 +16,19 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from checkpoints import ids, lineage, log, store
+from checkpoints import ids, lineage, store
+from checkpoints.events import log
 from checkpoints.models import EventKind
-from hitl import operating, services, waiting
+from hitl.decisions import services
+from hitl.live import inbox_feed
 from hitl.models import ApiToken, Delegation, Snooze, Via
-from hitl.outbound_models import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
-from hitl.paging import Address, NoSuchPlace, Order, Place
+from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
+from hitl.operations import dashboard
+from hitl.rendering.paging import Address, NoSuchPlace, Order, Place
 from hitl.views import artifacts, chat, delegations, family, inbox, operations, orders, outbound, threads, tokens
-from runs import threads as turns
 from runs.models import Artifact, Pause, Run, WorkOrder
 from runs.states import FailureCode, RunStatus
+from runs.threads import turns as turns
 from tests.conftest import pause_of
 from tests.people import person
 
@@ -235,9 +238,9 @@ FILL = {
     "delegations": (given, "given", (delegations, "SHOWN"), False),
     "deliveries": (delivered, "before", (outbound, "PAGE"), False),
     "endpoints": (places, "after", (outbound, "PAGE"), False),
-    "stuck runs": (stuck, "stuck", (operating, "SHOWN"), False),
-    "incidents": (incidents, "incidents", (operating, "SHOWN"), False),
-    "workers": (workers, "workers", (operating, "SHOWN"), False),
+    "stuck runs": (stuck, "stuck", (dashboard, "SHOWN"), False),
+    "incidents": (incidents, "incidents", (dashboard, "SHOWN"), False),
+    "workers": (workers, "workers", (dashboard, "SHOWN"), False),
     "held runs": (held, "held", (operations, "HELD"), False),
 }
 
@@ -278,8 +281,8 @@ def test_the_inbox_begins_with_what_is_due_soonest(world, page, monkeypatch):
     assert [row for rows in walk(page, "/", r'data-row="(pse_\w+)"', "after") for row in rows] == wanted
     shown = text(page.get("/"))
     assert "2 of 5 questions, what is due soonest first. Only questions on this page can be selected together." in shown
-    monkeypatch.setattr(waiting, "SHOWN", 2)
-    assert [ids.show("pse", one) for one in waiting.waiting_now(world.ana.pk).first] == wanted[:2]
+    monkeypatch.setattr(inbox_feed, "SHOWN", 2)
+    assert [ids.show("pse", one) for one in inbox_feed.waiting_now(world.ana.pk).first] == wanted[:2]
 
 
 def test_a_later_page_stays_where_it_is_and_counts_what_is_new(world, page, monkeypatch):

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from checkpoints import store, unseen
-from hitl import patches, revisions, word_diff
+from checkpoints import store
+from checkpoints.text import invisible
+from hitl.decisions import revisions
+from hitl.rendering import patches, word_diff
 from runs.models import Pause
 from runs.workflows.base import Ask, Report
 from tests.anything import order_that as order_that
@@ -73,7 +75,7 @@ LINES = st.lists(PIECES | st.text(max_size=8).map(lambda text: text.replace("\n"
 def test_whatever_the_patch_every_line_of_it_is_shown(lines):
     """P6, for any text: what is rendered, the raw patch where there is a problem included, accounts for every line."""
     patch = "".join(f"{line}\n" for line in lines)
-    assert rebuilt(patches.parse(patch)) == unseen.lines_of(patch) or not lines
+    assert rebuilt(patches.parse(patch)) == invisible.lines_of(patch) or not lines
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\n\x00", exclude_categories=["Cs"]), max_size=5), max_size=6, unique=True))
@@ -114,7 +116,7 @@ def test_patches_of_git_itself_have_no_problem(tmp_path):
         text = git("diff", "--cached", *options).decode("utf-8", "surrogateescape")
         reading = patches.parse(text)
         assert not reading.problem, (options, reading.problem)
-        assert rebuilt(reading) == unseen.lines_of(text)
+        assert rebuilt(reading) == invisible.lines_of(text)
         assert {"with space", "a b/c", "mode", "empty"} <= {file.path for file in reading.files}
 
 
@@ -139,7 +141,7 @@ def test_the_card_and_the_receipt_show_a_crafted_patch_as_it_is(page, order_that
         assert "not in git" in shown
         assert "Line 7 of the patch" in shown
         said = html.unescape(re.sub(r"<[^>]*>", "", shown))
-        assert all(unseen.plain(line).replace("⟦", "").replace("⟧", "") in said for line in lines)
+        assert all(invisible.plain(line).replace("⟦", "").replace("⟧", "") in said for line in lines)
         assert "phantom</code>" not in shown
 
 

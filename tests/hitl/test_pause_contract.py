@@ -9,7 +9,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 from django.urls import get_resolver
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive, fresh, pause_of

@@ -6,9 +6,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from hitl import policy, services
+from hitl.decisions import policy, services
+from hitl.decisions.policy import Standing
 from hitl.models import Decision, Via, Vote
-from hitl.policy import Standing
 from runs import services as runs
 from runs.models import Panel, Pause
 from runs.states import PauseStatus

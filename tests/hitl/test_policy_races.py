@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from checkpoints.models import Event
-from hitl import claims, policy, services
+from hitl.decisions import claims, policy, services
 from hitl.models import Decision, Via, Vote
 from runs.models import Pause
 from tests.conftest import fresh, kinds, pause_of

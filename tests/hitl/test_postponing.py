@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from hitl import deadlines, postponing, services
+from hitl.decisions import deadline_changes, deadlines, services
 from hitl.models import Snooze, Via
 from tests.conftest import fresh, kinds, pause_of
 from tests.databases import rows
@@ -69,16 +69,16 @@ def test_a_deadline_is_moved_with_a_reason_and_everybody_sees_who_and_why(order,
 def test_it_goes_no_further_than_the_rules_allow_and_not_without_a_reason(order, ben, hours, reason, words):
     pause = pause_of(order)
     before = rows()
-    with pytest.raises(postponing.PostponingInvalid, match=words):
-        postponing.extend(pause.pk, by=ben, until=at(pause, hours), reason=reason)
+    with pytest.raises(deadline_changes.PostponingInvalid, match=words):
+        deadline_changes.extend(pause.pk, by=ben, until=at(pause, hours), reason=reason)
     assert rows() == before
 
 
 def test_how_far_it_goes_is_a_setting(asked, ben, settings):
     settings.WAYSTATION_EXTEND = 0
     pause = pause_of(asked(deadline=FOUR))
-    with pytest.raises(postponing.PostponingInvalid):
-        postponing.extend(pause.pk, by=ben, until=at(pause, 4.1), reason="x")
+    with pytest.raises(deadline_changes.PostponingInvalid):
+        deadline_changes.extend(pause.pk, by=ben, until=at(pause, 4.1), reason="x")
 
 
 def test_who_may_not_answer_may_not_move_it_nor_hide_it(order, ana, zoe, api):
@@ -101,7 +101,7 @@ def test_a_reviewer_who_takes_no_part_moves_it_and_hides_it_too(asked, zoe, api)
     assert move(zoe, pause, at(pause, 7)).status_code == 302
     until = {"until": at(pause, 1).isoformat()}
     assert api(zoe).post(f"/api/v1/pauses/{pause.shown_id}/snooze", until, format="json").status_code == 200
-    assert (pause_of(order).deadline_at, postponing.inbox(zoe).count()) == (at(pause, 7), 0)
+    assert (pause_of(order).deadline_at, deadline_changes.inbox(zoe).count()) == (at(pause, 7), 0)
 
 
 def test_a_superuser_whom_the_rules_do_not_name_moves_nothing(order, admin_user):
@@ -124,10 +124,10 @@ def test_what_is_over_is_not_moved(order, ben, api):
 
 def test_a_deadline_that_moved_meanwhile_is_not_moved_from_where_it_was(order, ben, monkeypatch):
     pause = pause_of(order)
-    stale = postponing._find_open(pause.pk, ben)
-    postponing.extend(pause.pk, by=ben, until=at(pause, 7), reason="first")
-    with pytest.raises(postponing.DeadlineMoved):
-        postponing._extend(stale, by=ben, until=at(pause, 5), reason="second")
+    stale = deadline_changes._find_open(pause.pk, ben)
+    deadline_changes.extend(pause.pk, by=ben, until=at(pause, 7), reason="first")
+    with pytest.raises(deadline_changes.DeadlineMoved):
+        deadline_changes._extend(stale, by=ben, until=at(pause, 5), reason="second")
     assert pause_of(order).deadline_at == at(pause, 7)
 
 
@@ -174,12 +174,12 @@ def test_a_hidden_question_is_out_of_the_own_inbox_only_and_comes_back(asked, an
     """F9: list, badge and socket agree; the deadline stays."""
     pause = pause_of(order := asked(deadline=FOUR))
     assert browser(ana).post(f"/pauses/{pause.shown_id}/snooze", {"hours": 1}).status_code == 302
-    assert [user.username for user in (ana, ben) if postponing.inbox(user).exists()] == ["ben"]
+    assert [user.username for user in (ana, ben) if deadline_changes.inbox(user).exists()] == ["ben"]
     inbox = browser(ana).get("/").content.decode()
     assert "1 hidden until later" in inbox
     assert f'data-row="{pause.shown_id}"' not in inbox
     Snooze.objects.update(until=timezone.now())
-    assert postponing.inbox(ana).get() == pause
+    assert deadline_changes.inbox(ana).get() == pause
     assert pause_of(order).deadline_at == pause.deadline_at
 
 
@@ -191,25 +191,25 @@ def test_it_is_shown_again_on_demand_and_when_people_are_reminded(order, ben, ap
     ):
         until = at(pause, 3.5).isoformat()
         assert api(ben).post(f"/api/v1/pauses/{pause.shown_id}/snooze", {"until": until}, format="json").status_code == 200
-        assert not postponing.inbox(ben).exists()
+        assert not deadline_changes.inbox(ben).exists()
         again()
-        assert postponing.inbox(ben).get() == pause
+        assert deadline_changes.inbox(ben).get() == pause
 
 
 def test_nothing_is_hidden_past_its_deadline(order, ben):
     pause = pause_of(order)
     for until in (at(pause, 4), at(pause, 5), timezone.now(), timezone.now() + dt.timedelta(days=400)):
-        with pytest.raises(postponing.PostponingInvalid):
-            postponing.snooze(pause.pk, by=ben, until=until)
-    assert postponing.naps(pause, now=at(pause, 0)) == [HOUR]
+        with pytest.raises(deadline_changes.PostponingInvalid):
+            deadline_changes.snooze(pause.pk, by=ben, until=until)
+    assert deadline_changes.naps(pause, now=at(pause, 0)) == [HOUR]
 
 
 def test_a_hidden_question_can_still_be_found_and_answered(order, ben):
     pause = pause_of(order)
-    postponing.snooze(pause.pk, by=ben, until=at(pause, 1))
+    deadline_changes.snooze(pause.pk, by=ben, until=at(pause, 1))
     services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
     assert kinds(order).count("approval_received") == 1
-    assert not postponing.snoozed(ben).exists()
+    assert not deadline_changes.snoozed(ben).exists()
 
 
 # -- the card -----------------------------------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def test_the_card_offers_later_deadlines_to_those_who_may_answer_only(order, ana
     for user, offered in ((ben, True), (ana, False)):
         shown = browser(user).get(f"/work-orders/{order.shown_id}/").content.decode()
         assert ("Move the deadline" in shown) is offered
-    assert postponing.choices(pause_of(order), now=timezone.now()) == [at(pause_of(order), 5), at(pause_of(order), 8)]
+    assert deadline_changes.choices(pause_of(order), now=timezone.now()) == [at(pause_of(order), 5), at(pause_of(order), 8)]
 
 
 def test_the_inbox_says_when_things_are_due_and_what_expired(order, ben):

@@ -9,13 +9,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from checkpoints import live
+from checkpoints.events import live
 from checkpoints.models import Event
-from hitl import presence, services
+from hitl.decisions import presence, services
 from hitl.models import Presence, Via
-from runs import panels
+from runs.definitions import reviewer_index
 from runs.models import Pause
-from runs.workflows.review import Review
+from runs.workflows.review_rules import Review
 from tests.conftest import pause_of
 from tests.databases import file_database as file_database
 from tests.hitl.test_sockets import as_ana as as_ana
@@ -67,7 +67,7 @@ class TestRows:
 
     def test_an_administrator_who_is_not_asked_is_not_named(self, paused, ana, admin_user):
         rules: Review = {"reviewers": {"users": ["ana"]}}
-        Pause.objects.update(review=rules, panel=panels.keep(rules))
+        Pause.objects.update(review=rules, panel=reviewer_index.keep(rules))
         pause = pause_of(paused)
         presence.note(pause.pk, by=admin_user, writing=False, now=NOW)
         assert presence.look(pause.pk, by=ana, now=NOW) == []

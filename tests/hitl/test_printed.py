@@ -9,8 +9,9 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from runs import definitions
+from runs.contrib.coding import steps
 from runs.models import Template, WorkOrder
-from runs.workflows import coding, registry
+from runs.workflows import registry
 from tests.databases import rows
 from tests.programs import ana_api as ana_api
 from tests.programs import editor_api as editor_api
@@ -72,7 +73,7 @@ def test_steps_that_name_their_type_alone_are_the_usual_ones(editor_api):
     put = editor_api.generic("PUT", f"{PRINTED}templates/workflows/short", json.dumps({"steps": THREE}), content_type=FORM)
     assert put.status_code == 200, put.json()
     template = definitions.current("short")
-    assert template.steps == THREE and template.reducers == coding.REDUCERS
+    assert template.steps == THREE and template.reducers == steps.REDUCERS
     found = definitions.freeze_steps(template.steps)
     assert [step["step_template_slug"] for step in found] == ["standard-planning", "standard-execute", "standard-review"]
     assert [step["name"] for step in found] == ["planning", "execute", "review"] and registry.need_request(found)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from checkpoints import codec, log
+from checkpoints.events import log
+from checkpoints.state import codec
 from hitl.models import Decision, Wait
-from hitl.waits import Asked
+from hitl.wait_gate.waits import Asked
 from runs.models import Pause
 from runs.workflows.base import Ask, Call, Done, Report
-from runs.workflows.gate import ask_about_calls
+from runs.workflows.wait_for_input import ask_about_calls
 from tests.anything import order_that as order_that
 from tests.anything import state_of
 from tests.conftest import drive, fresh, pause_of

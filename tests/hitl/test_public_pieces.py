@@ -13,12 +13,12 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 from rest_framework.test import APIClient
 
-from checkpoints import log
-from checkpoints.backends.base import Entry
 from checkpoints.backends.memory import MemoryStore
+from checkpoints.contract.base import Entry
+from checkpoints.events import log
 from checkpoints.models import EventKind
-from hitl import waitgate
 from hitl.models import ApiToken
+from hitl.wait_gate import primitives
 from runs.models import WorkOrder
 from tests.conftest import drive, pause_of
 
@@ -29,13 +29,13 @@ TESTS = Path(__file__).resolve().parent.parent
 def test_a_run_is_checkpointed_logged_asked_about_answered_and_restored_by_public_names(ana):
     """S2-3: a checkpointed run, its event log, the resume by a person's answer, and the state with that answer in it."""
     schema = {"type": "object", "required": ["vat_id"], "properties": {"vat_id": {"type": "string"}}}
-    opened = waitgate.create_checkpoint("trace-1", "decide", {"invoice": 7}, schema, "missing_supplier_data", by=ana, question="Which?")
+    opened = primitives.create_checkpoint("trace-1", "decide", {"invoice": 7}, schema, "missing_supplier_data", by=ana, question="Which?")
     thread = opened.pause.run.thread_id
     told = log.after(thread, 0)
     assert EventKind.AWAIT_HUMAN_INPUT in [event.kind for event in told]
     assert [event.seq for event in log.after(thread, told[0].seq)] == [event.seq for event in told[1:]], "read on from any number"
-    waitgate.ingest_resume_event("trace-1", {"vat_id": "DE1"}, by=ana)
-    restored = waitgate.resume_from_checkpoint("trace-1", by=ana)
+    primitives.ingest_resume_event("trace-1", {"vat_id": "DE1"}, by=ana)
+    restored = primitives.resume_from_checkpoint("trace-1", by=ana)
     assert (restored.node_id, restored.run_id) == ("decide", "trace-1")
     assert restored.state["invoice"] == 7 and restored.state["vat_id"] == "DE1"
 

@@ -9,15 +9,18 @@ from functools import partial
 import pytest
 from django.utils import timezone
 
-from checkpoints import log
+from checkpoints.events import log
 from checkpoints.models import EventKind, Thread, WhenBusy
-from hitl import erasure, invariants, services, threads
+from hitl.decisions import services
 from hitl.models import Via
-from runs import queued, tasks
+from hitl.operations import invariants
+from hitl.threads import erasure, messages
+from runs import tasks
 from runs.engine.advance import advance
 from runs.models import Pause, QueuedTurn, Run, StepTemplate
 from runs.states import CANCELLED, COMPLETED
-from runs.threads import ThreadBusy, Turn
+from runs.threads import message_queue
+from runs.threads.turns import ThreadBusy, Turn
 from tests.databases import at_once
 from tests.databases import file_database as file_database
 from tests.talking import FAIL, drive, state_of, texts, thread
@@ -28,7 +31,7 @@ __all__ = ["thread"]
 
 
 def say(thread, words, by, **more):
-    return threads.say(thread.pk, Turn(template="talk", input={"input": words}, **more), by=by, via=Via.REST)
+    return messages.say(thread.pk, Turn(template="talk", input={"input": words}, **more), by=by, via=Via.REST)
 
 
 def busy(thread, how):
@@ -42,7 +45,7 @@ def settle(thread):
         live = Run.objects.live().filter(thread=thread).first()
         if live is not None and live.status != "paused":
             drive(live)
-        elif queued.begin_next(thread.pk) is None:
+        elif message_queue.begin_next(thread.pk) is None:
             return
 
 
@@ -72,7 +75,7 @@ def test_a_message_does_not_overtake_those_that_wait(thread, ana):
     """The run has ended, and nobody has looked at the line yet."""
     busy(thread, WhenBusy.QUEUE)
     drive(say(thread, "one", ana).run)
-    queued.put(thread.pk, Turn(input={"input": "two"}), by=ana)
+    message_queue.put(thread.pk, Turn(input={"input": "two"}), by=ana)
     said = say(thread, "three", ana)
     assert (said.how, said.place, said.run.input["input"]) == ("queued", 1, "two")
     settle(thread)
@@ -86,10 +89,10 @@ def test_a_run_that_fails_or_is_cancelled_lets_the_next_begin(thread, ana):
     say(thread, "two", ana)
     drive(first)
     FAIL.clear()
-    second = queued.begin_next(thread.pk)
+    second = message_queue.begin_next(thread.pk)
     assert second is not None
     say(thread, "three", ana)
-    threads.cancel(second.pk, by=ana, via=Via.REST)
+    messages.cancel(second.pk, by=ana, via=Via.REST)
     settle(thread)
     assert inputs(thread) == ["one", "two", "three"]
     assert list(Run.objects.order_by("pk").values_list("status", flat=True)) == ["failed", "cancelled", "completed"]
@@ -97,10 +100,10 @@ def test_a_run_that_fails_or_is_cancelled_lets_the_next_begin(thread, ana):
 
 def test_a_question_is_answered_before_the_line_goes_on(thread, ana):
     busy(thread, WhenBusy.QUEUE)
-    run = threads.say(thread.pk, Turn(template="talk-pausing", input={"input": "one"}), by=ana, via=Via.REST).run
+    run = messages.say(thread.pk, Turn(template="talk-pausing", input={"input": "one"}), by=ana, via=Via.REST).run
     say(thread, "later", ana)
     drive(run)
-    assert queued.begin_next(thread.pk) is None
+    assert message_queue.begin_next(thread.pk) is None
     assert say(thread, "APPROVE", ana).how == "answered"
     settle(thread)
     assert inputs(thread) == ["one", "later"]
@@ -111,10 +114,10 @@ def test_a_message_that_waits_can_be_withdrawn_until_it_has_begun(thread, ana, z
     say(thread, "one", ana)
     turn = say(thread, "two", ana).queued
     with pytest.raises(services.NotFound):
-        threads.withdraw(thread.pk, turn.pk, by=zoe)
-    assert threads.withdraw(thread.pk, turn.pk, by=ana).status == "withdrawn"
-    with pytest.raises(queued.NotWaiting):
-        threads.withdraw(thread.pk, turn.pk, by=ana)
+        messages.withdraw(thread.pk, turn.pk, by=zoe)
+    assert messages.withdraw(thread.pk, turn.pk, by=ana).status == "withdrawn"
+    with pytest.raises(message_queue.NotWaiting):
+        messages.withdraw(thread.pk, turn.pk, by=ana)
     settle(thread)
     assert inputs(thread) == ["one"]
 
@@ -122,10 +125,10 @@ def test_a_message_that_waits_can_be_withdrawn_until_it_has_begun(thread, ana, z
 def test_what_cannot_begin_any_more_is_refused_in_the_log_and_the_next_takes_its_place(thread, ana, ben):
     busy(thread, WhenBusy.QUEUE)
     drive(say(thread, "one", ana).run)
-    queued.put(thread.pk, Turn(input={"input": "two"}), by=ben)
-    queued.put(thread.pk, Turn(input={"input": "three"}), by=ana)
+    message_queue.put(thread.pk, Turn(input={"input": "two"}), by=ben)
+    message_queue.put(thread.pk, Turn(input={"input": "three"}), by=ana)
     ben.groups.clear()
-    run = queued.begin_next(thread.pk)
+    run = message_queue.begin_next(thread.pk)
     assert run is not None and run.input["input"] == "three"
     refused = QueuedTurn.objects.get(status="refused")
     assert "takes no part" in refused.words
@@ -136,9 +139,9 @@ def test_a_message_whose_template_cannot_run_here_any_more_is_refused_too(thread
     """Before, what nobody here could do was an error that no look at the line had foreseen, and the line stood still."""
     busy(thread, WhenBusy.QUEUE)
     drive(say(thread, "one", ana).run)
-    queued.put(thread.pk, Turn(input={"input": "two"}), by=ana)
+    message_queue.put(thread.pk, Turn(input={"input": "two"}), by=ana)
     StepTemplate.objects.update(function="shop.closed")
-    assert queued.begin_next(thread.pk) is None
+    assert message_queue.begin_next(thread.pk) is None
     assert "cannot run on this server" in QueuedTurn.objects.get(status="refused").words
 
 
@@ -162,10 +165,10 @@ def test_an_interrupting_message_ends_the_run_and_keeps_what_was_said_so_far(thr
 
 def test_a_question_that_was_left_alone_is_closed_by_an_interruption(thread, ana):
     busy(thread, WhenBusy.INTERRUPT)
-    run = drive(threads.say(thread.pk, Turn(template="talk-pausing", input={"input": "one"}), by=ana, via=Via.REST).run)
+    run = drive(messages.say(thread.pk, Turn(template="talk-pausing", input={"input": "one"}), by=ana, via=Via.REST).run)
     assert run.status == "paused"
     turn = Turn(template="talk", input={"input": "Never mind"})
-    said = threads.say(thread.pk, turn, by=ana, via=Via.REST, auto_resume_pending=False)
+    said = messages.say(thread.pk, turn, by=ana, via=Via.REST, auto_resume_pending=False)
     assert said.how == "interrupted"
     assert not Pause.objects.open().exists()
     assert drive(said.run).status == COMPLETED
@@ -174,7 +177,7 @@ def test_a_question_that_was_left_alone_is_closed_by_an_interruption(thread, ana
 def test_a_crash_between_waiting_and_beginning_is_made_good_by_the_sweep(thread, ana, monkeypatch):
     busy(thread, WhenBusy.QUEUE)
     drive(say(thread, "one", ana).run)
-    queued.put(thread.pk, Turn(input={"input": "two"}), by=ana)  # and nobody looked
+    message_queue.put(thread.pk, Turn(input={"input": "two"}), by=ana)  # and nobody looked
     late = timezone.now() + dt.timedelta(minutes=5)
     assert "queued_but_not_begun" in {found.invariant.code for found in invariants.check(now=late) if found.count}
     sent: list[uuid.UUID] = []
@@ -186,12 +189,12 @@ def test_a_crash_between_waiting_and_beginning_is_made_good_by_the_sweep(thread,
 
 
 def test_a_line_is_bounded_and_goes_with_its_thread(thread, ana, monkeypatch):
-    monkeypatch.setattr(queued, "LONGEST", 2)
+    monkeypatch.setattr(message_queue, "LONGEST", 2)
     busy(thread, WhenBusy.QUEUE)
     say(thread, "one", ana)
     say(thread, "two", ana)
     say(thread, "three", ana)
-    with pytest.raises(queued.QueueFull):
+    with pytest.raises(message_queue.QueueFull):
         say(thread, "four", ana)
     settle(thread)
     erasure.erase(thread.pk, by="root", reason="asked for")
@@ -201,7 +204,7 @@ def test_a_line_is_bounded_and_goes_with_its_thread(thread, ana, monkeypatch):
 def test_a_work_orders_thread_has_no_line(paused, ana):
     Thread.objects.update(when_busy=WhenBusy.QUEUE)
     with pytest.raises(ThreadBusy):
-        threads.say(paused.thread_id, Turn(input={"input": "x"}), by=ana, via=Via.REST, auto_resume_pending=False)
+        messages.say(paused.thread_id, Turn(input={"input": "x"}), by=ana, via=Via.REST, auto_resume_pending=False)
     assert not QueuedTurn.objects.exists()
 
 
@@ -214,8 +217,8 @@ def test_many_who_begin_the_next_at_once_begin_one(thread, ana):
     busy(thread, WhenBusy.QUEUE)
     drive(say(thread, "one", ana).run)
     for words in ("two", "three"):
-        queued.put(thread.pk, Turn(input={"input": words}), by=ana)
-    found = at_once(*[partial(queued.begin_next, thread.pk)] * 4)
+        message_queue.put(thread.pk, Turn(input={"input": words}), by=ana)
+    found = at_once(*[partial(message_queue.begin_next, thread.pk)] * 4)
     assert [one.input["input"] for one in found if one is not None] == ["two"]
     settle(thread)
     assert inputs(thread) == ["one", "two", "three"]
@@ -239,10 +242,10 @@ def test_messages_that_come_as_the_run_ends_are_each_begun_once(thread, ana):
 def test_of_withdrawing_and_beginning_one_wins(thread, ana):
     busy(thread, WhenBusy.QUEUE)
     drive(say(thread, "one", ana).run)
-    turn = queued.put(thread.pk, Turn(input={"input": "two"}), by=ana)
-    begun, withdrawn = at_once(partial(queued.begin_next, thread.pk), partial(threads.withdraw, thread.pk, turn.pk, by=ana))
+    turn = message_queue.put(thread.pk, Turn(input={"input": "two"}), by=ana)
+    begun, withdrawn = at_once(partial(message_queue.begin_next, thread.pk), partial(messages.withdraw, thread.pk, turn.pk, by=ana))
     turn.refresh_from_db()
-    assert (begun is not None) == (turn.status == "begun") == isinstance(withdrawn, queued.NotWaiting)
+    assert (begun is not None) == (turn.status == "begun") == isinstance(withdrawn, message_queue.NotWaiting)
 
 
 @pytest.mark.django_db(transaction=True)

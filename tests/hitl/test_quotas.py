@@ -9,10 +9,10 @@ from django.contrib.auth.models import Permission, User
 from django.core import mail
 from django.utils import timezone
 
-from hitl import waitgate
 from hitl.models import Wait
+from hitl.models.outbound import Delivery
 from hitl.outbound.quotas import OutsideNotAllowed
-from hitl.outbound_models import Delivery
+from hitl.wait_gate import primitives
 from runs.models import Pause
 from tests.mailing import relay
 
@@ -86,5 +86,5 @@ def test_messages_of_ones_own_choice_are_counted_per_hour_and_day(wait, ana, ben
 def test_an_engine_that_asks_further_people_later_is_bound_alike(wait, ana):
     wait()
     with pytest.raises(OutsideNotAllowed):
-        waitgate.send_request("r", f"mailto:{OUTSIDE}", "Which?", by=ana)
+        primitives.send_request("r", f"mailto:{OUTSIDE}", "Which?", by=ana)
     assert not Delivery.objects.exists()

@@ -10,9 +10,9 @@ from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints import log
+from checkpoints.events import log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Decision, Ledger, Via
 from runs import services as runs
 from runs.engine import recovery

@@ -7,10 +7,11 @@ import sys
 import pytest
 from django.core.management import CommandError, call_command
 
-from runs import definitions, readiness, services
-from runs import threads as turns
+from runs import definitions, services
 from runs.agents.model import Endpoint
+from runs.definitions import readiness
 from runs.models import Credential, StepTemplate, Template, WorkOrder
+from runs.threads import turns as turns
 from tests.ruled import browser, rest
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database, pytest.mark.usefixtures("templates")]

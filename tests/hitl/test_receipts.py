@@ -14,8 +14,9 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 
 from checkpoints.models import Blob
-from hitl import erasure, services
+from hitl.decisions import services
 from hitl.models import Decision, Via
+from hitl.threads import erasure
 from tests.conftest import drive, fresh, pause_of
 from tests.desks import client_of, staff
 from tests.hitl.test_undo import patient_template

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from checkpoints.models import Event, Thread
-from runs import definitions, keeping
+from runs import definitions, retention
 from tests.conftest import drive
 from tests.databases import file_database as file_database
 from tests.hitl.test_sockets import bearer, elsewhere, receive, socket
@@ -24,7 +24,7 @@ def order(make_order):
     old = Event.objects.filter(seq__lt=Thread.objects.get().last_seq - 2)
     old.update(at=timezone.now() - dt.timedelta(days=2))
     definitions.edit_template("writing-quick", retention={"days": 1})
-    keeping.prune(now=timezone.now())
+    retention.prune(now=timezone.now())
     return order
 
 

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from django.test import Client
 from django.urls import reverse
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
 from runs.models import Repository, TemplateAccess, WorkOrder

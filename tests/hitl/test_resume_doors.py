@@ -10,7 +10,9 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.routing import ProtocolTypeRouter
 from rest_framework.views import APIView
 
-from hitl import api_urls, routing, services
+from hitl.api import urls
+from hitl.decisions import services
+from hitl.live import routing
 from hitl.models import Decision
 from project.asgi import application
 from project.celery import app
@@ -89,7 +91,7 @@ def test_the_route_by_a_checkpoint_asks_again_and_decides_nothing(paused, ana, a
 @pytest.mark.one_database
 def test_the_product_stands_on_django_rest_framework_celery_and_channels():
     """C19: every route of the API is a view of REST framework, every task one of Celery's, every socket a consumer of Channels."""
-    views: list[Any] = [route.callback for route in api_urls.urlpatterns]
+    views: list[Any] = [route.callback for route in urls.urlpatterns]
     assert [view for view in views if not issubclass(view.cls, APIView)] == [] and len(views) > 50
     app.loader.import_default_modules()
     own = {name: task for name, task in app.tasks.items() if name.startswith(("runs.", "hitl.", "checkpoints."))}

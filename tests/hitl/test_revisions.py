@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from tests.conftest import drive, pause_of
 from tests.databases import rows

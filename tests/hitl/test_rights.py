@@ -10,12 +10,14 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 
 from checkpoints.models import Checkpoint
-from hitl import services as people
+from hitl.decisions import services as people
 from hitl.models import Via
-from runs import definitions, queued, rights, services
-from runs import threads as turns
+from runs import definitions, services
+from runs.definitions import rights
 from runs.models import Repository, TemplateAccess
-from runs.threads import Turn
+from runs.threads import message_queue
+from runs.threads import turns as turns
+from runs.threads.turns import Turn
 from tests.conftest import drive, fresh, pause_of
 from tests.people import group
 from tests.ruled import browser, rest
@@ -69,14 +71,14 @@ def thread_of_zoe(zoe):
 def test_what_was_put_in_line_is_asked_when_its_turn_comes(zoe, team, thread_of_zoe):
     """Before, a message that waited would have begun by a template that was taken from its sender meanwhile."""
     run = turns.invoke(thread_of_zoe.pk, Turn(template="writing", input={}), by=zoe)
-    turn = queued.put(thread_of_zoe.pk, Turn(input={"input": "later"}), by=zoe)
+    turn = message_queue.put(thread_of_zoe.pk, Turn(input={"input": "later"}), by=zoe)
     restrict("writing", team)
     services.cancel_run(run, by=zoe)
-    assert queued.begin_next(thread_of_zoe.pk) is None
+    assert message_queue.begin_next(thread_of_zoe.pk) is None
     turn.refresh_from_db()
     assert (turn.status, "You may not order" in turn.words) == ("refused", True)
     with pytest.raises(rights.Forbidden):
-        queued.put(thread_of_zoe.pk, Turn(input={"input": "again"}), by=zoe)
+        message_queue.put(thread_of_zoe.pk, Turn(input={"input": "again"}), by=zoe)
 
 
 def test_a_template_that_is_switched_off_begins_nothing_and_goes_on_with_what_it_began(ana, ben, admin_user):

@@ -10,16 +10,20 @@ from django.core import mail
 from django.db import OperationalError
 from django.utils import timezone
 
-from checkpoints import keeping as dropping
 from checkpoints.models import Thread
-from hitl import anchors, deadlines, early, services
+from checkpoints.retention import rules as dropping
+from hitl.decisions import deadlines, notifications, services
+from hitl.ledger import anchors
 from hitl.models import EarlyAnswer, Ledger, Via
-from hitl.outbound import messages, planning, sending
-from hitl.outbound_models import Delivery, DeliveryStatus, Occasion
-from runs import keeping, queued, tasks, workspaces
+from hitl.models.outbound import Delivery, DeliveryStatus, Occasion
+from hitl.outbound import messages, sending
+from hitl.wait_gate import early_answers
+from runs import retention, tasks
 from runs.engine import recovery
+from runs.git import housekeeping
 from runs.models import Pause, QueuedTurn, Run
-from runs.threads import Turn
+from runs.threads import message_queue
+from runs.threads.turns import Turn
 from tests.conftest import drive, pause_of
 from tests.deadlines import asked as asked
 from tests.deadlines import at
@@ -59,7 +63,7 @@ def two(make_order):
 
 
 def contact(pause, address):
-    planning.write_to(pause, Occasion.ASKED, address, mark="request")
+    notifications.write_to(pause, Occasion.ASKED, address, mark="request")
     return Delivery.objects.get(pause=pause, mark="request")
 
 
@@ -100,7 +104,7 @@ def test_a_message_that_fails_as_nobody_foresaw_is_put_off_and_others_are_sent(t
 
 def test_one_bad_mail_of_a_digest_is_left_out_of_it(make_order, ana, ben, reachable, failing):
     orders = [drive(make_order(by=ana)) for _ in range(6)]
-    planning.announce()
+    notifications.announce()
     bad = Delivery.objects.get(pause=pause_of(orders[0]), recipient=ben)
     failing(messages, "of", lambda delivery: delivery.pk == bad.pk)
     sending.deliver(seconds=30)
@@ -122,8 +126,8 @@ def test_questions_that_cannot_be_announced_do_not_stay_in_the_way(make_order, f
     """A round took the first so many; as many that fail each time kept all later ones from ever being told."""
     orders = [drive(make_order()) for _ in range(3)]
     bad = {pause_of(order).pk for order in orders[:2]}
-    failing(planning, "_announce", lambda key: key in bad)
-    assert planning.announce(limit=1) == 1
+    failing(notifications, "_announce", lambda key: key in bad)
+    assert notifications.announce(limit=1) == 1
     assert set(Pause.objects.untold().values_list("pk", flat=True)) == bad
 
 
@@ -138,13 +142,13 @@ def test_the_rules_of_other_questions_act(asked, failing):
 
 def test_other_early_answers_are_given_and_those_that_wait_go_to_the_end_of_the_line(make_order, ana, ben, failing, monkeypatch):
     """The first 200 that waited for their questions were looked at in each round, and no others: ten runs kept all from theirs."""
-    monkeypatch.setattr(early, "BATCH", 1)
+    monkeypatch.setattr(early_answers, "BATCH", 1)
     first, second = make_order(), make_order()
     now = timezone.now()
     kept = [
         EarlyAnswer.objects.create(
             thread=order.thread, run=order.latest_run, node_id="planning", event={"payload": {"x": 1}}, by=ana, via=Via.REST,
-            received_at=now, expires_at=now + early.kept_for(), changed_at=now + dt.timedelta(seconds=place),
+            received_at=now, expires_at=now + early_answers.kept_for(), changed_at=now + dt.timedelta(seconds=place),
         )
         for place, order in enumerate((first, second))
     ]  # fmt: skip
@@ -156,9 +160,9 @@ def test_other_early_answers_are_given_and_those_that_wait_go_to_the_end_of_the_
             raise Unforeseen
         return False
 
-    monkeypatch.setattr(early, "_look", look)
-    early.sweep(now=now + dt.timedelta(seconds=10))
-    early.sweep(now=now + dt.timedelta(seconds=20))
+    monkeypatch.setattr(early_answers, "_look", look)
+    early_answers.sweep(now=now + dt.timedelta(seconds=10))
+    early_answers.sweep(now=now + dt.timedelta(seconds=20))
     assert looked == [kept[0].pk, kept[1].pk]
 
 
@@ -187,14 +191,14 @@ def test_other_threads_are_tidied(two, failing):
         return thread_id == bad
 
     failing(dropping, "droppable", chosen)
-    keeping.prune(now=timezone.now())
+    retention.prune(now=timezone.now())
     assert set(seen) == set(Thread.objects.values_list("pk", flat=True))
 
 
 def test_one_chore_of_the_sweep_does_not_keep_the_next_from_its_turn(db, monkeypatch):
     tended = []
-    monkeypatch.setattr(keeping, "tend", partial(_fail))
-    monkeypatch.setattr(workspaces, "tend", lambda *, now: tended.append(now))
+    monkeypatch.setattr(retention, "tend", partial(_fail))
+    monkeypatch.setattr(housekeeping, "tend", lambda *, now: tended.append(now))
     tasks.sweep()
     assert tended
 
@@ -205,9 +209,9 @@ def _fail(*, now):
 
 def test_a_message_that_cannot_begin_as_nobody_foresaw_is_refused_and_the_next_begins(thread, ana, failing):
     """It stayed first in its line, which stood for ever, and its task failed in every sweep."""
-    turns = [queued.put(thread.pk, Turn(template="talk", input={"input": text}), by=ana) for text in ("first", "second")]
-    failing(queued, "_begin", lambda turn: turn.pk == turns[0].pk)
-    run = queued.begin_next(thread.pk)
+    turns = [message_queue.put(thread.pk, Turn(template="talk", input={"input": text}), by=ana) for text in ("first", "second")]
+    failing(message_queue, "_begin", lambda turn: turn.pk == turns[0].pk)
+    run = message_queue.begin_next(thread.pk)
     assert run is not None
     states = dict(QueuedTurn.objects.values_list("pk", "status"))
     assert [states[turn.pk] for turn in turns] == ["refused", "begun"]

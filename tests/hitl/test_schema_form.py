@@ -9,7 +9,7 @@ from django.template.loader import render_to_string
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitl.schema_form import OTHER, SchemaForm
+from hitl.forms.json_schema import OTHER, SchemaForm
 from runs.workflows import schemas
 
 

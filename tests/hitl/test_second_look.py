@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Decision, Via
 from runs.models import Pause
 from runs.workflows.base import Ask, Done, Report
-from runs.workflows.calls import Call
-from runs.workflows.gate import ask_about_calls
+from runs.workflows.tool_calls import Call
+from runs.workflows.wait_for_input import ask_about_calls
 from tests.anything import order_that as order_that
 from tests.conftest import drive, pause_of
 from tests.ruled import browser, rest

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from hitl import consumers
+from hitl.live import consumers
 from hitl.models import ApiToken, Decision
 from project.asgi import application
 from runs.engine.advance import advance

@@ -12,10 +12,11 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints import live, log
+from checkpoints.events import live, log
 from checkpoints.models import EventKind
-from hitl import consumers, saying, services, waiting
-from hitl import hub as hubs
+from hitl.decisions import services
+from hitl.live import consumers, inbox_feed, socket_messages
+from hitl.live import hub as hubs
 from hitl.models import ApiToken, Via
 from project.asgi import application
 from runs.engine.advance import advance
@@ -219,7 +220,7 @@ async def test_many_listeners_and_writers_agree(url, as_ana, paused):
 async def test_a_lost_hint_costs_a_moment_and_no_event(url, as_ana, paused, monkeypatch):
     """F27, P9."""
     monkeypatch.setattr(live, "_send", lambda to, message: None)
-    monkeypatch.setattr("hitl.hub.LOOK_EVERY", 0.2)
+    monkeypatch.setattr("hitl.live.hub.LOOK_EVERY", 0.2)
     async with socket(f"{url}?after={paused.thread.last_seq}", as_ana) as communicator:
         await elsewhere(lambda: write(paused, "quiet"))
         assert (await receive(communicator, 1))[0]["data"] == {"message": "quiet"}
@@ -243,7 +244,7 @@ async def test_a_doubled_hint_is_heard_once(url, as_ana, paused, monkeypatch):
         ("[]", "parse_error"),
         ("[" * 100_000, "parse_error"),
         ('{"id": "' + "x" * 101 + '"}', "parse_error"),
-        ('"' + "x" * saying.LONGEST + '"', "too_large"),
+        ('"' + "x" * socket_messages.LONGEST + '"', "too_large"),
         ('{"type": "decision", "decision": "approve"}', "invalid"),
         ('{"type": "decision", "decision": "approve", "pause_id": "pse_1"}', "invalid"),
         ('{"type": "delete_everything"}', "invalid"),
@@ -300,7 +301,7 @@ async def test_without_hints_inboxes_keep_up_by_one_query_a_look_whatever_their_
     monkeypatch.setattr(live, "_send", lambda to, message: None)
     monkeypatch.setattr(hubs, "LOOK_EVERY", 0.1)
     statements: list[str] = []
-    monkeypatch.setattr(waiting, "changes_of_late", noting(waiting.changes_of_late, statements))
+    monkeypatch.setattr(inbox_feed, "changes_of_late", noting(inbox_feed.changes_of_late, statements))
     async with AsyncExitStack() as stack:
         inboxes = [await stack.enter_async_context(socket("/ws/inbox", as_ana)) for _ in range(20)]
         for inbox in inboxes:

@@ -11,12 +11,15 @@ from django.urls import reverse
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event
-from hitl import erasure, exporting, policy, services, stepping, threads, verifying
+from hitl.decisions import policy, review_bypass, services
+from hitl.ledger import export, verification
 from hitl.models import STEP_AROUND, Decision, Via
-from runs import definitions, forks
-from runs.forks import ReviewStands
+from hitl.threads import erasure, messages
+from runs import definitions
 from runs.models import Pause, Run
-from runs.threads import Turn
+from runs.services import forks
+from runs.services.forks import ReviewStands
+from runs.threads.turns import Turn
 from runs.workflows.sequence import FrozenStep
 from tests.databases import rows
 from tests.desks import client_of, said
@@ -73,7 +76,7 @@ def test_nobody_begins_behind_a_step_that_has_to_be_approved(refused, how, who, 
     by = request.getfixturevalue(who)
     before = rows()
     with pytest.raises(ReviewStands) as error:
-        threads.say(refused.pk, turns(refused)[how], by=by, via=Via.REST)
+        messages.say(refused.pk, turns(refused)[how], by=by, via=Via.REST)
     assert (error.value.code, "step2" in str(error.value)) == ("review_stands", True)
     assert rows() == before
 
@@ -88,7 +91,7 @@ def test_over_rest_it_is_a_409_with_a_stable_code(refused, ana):
 )
 def test_at_the_step_or_before_it_a_run_begins_and_the_step_asks_by_its_rules(refused, turn, ana, ben):
     """S1-20..22 hold as they are: what is named is what runs, up to the question."""
-    run = drive(threads.say(refused.pk, turn, by=ana, via=Via.REST).run)
+    run = drive(messages.say(refused.pk, turn, by=ana, via=Via.REST).run)
     pause = Pause.objects.open().get()
     assert (run.status, pause.step, pause.review) == ("paused", "step2", RULES)
     with pytest.raises(policy.NotAllowed):
@@ -103,9 +106,9 @@ def test_a_checkpoint_that_was_written_after_the_approval_is_gone_on_from_as_it_
     drive(Run.objects.get())
     approved = Checkpoint.objects.get(thread=reviewed, next_step="step3", status="active").pk
     with pytest.raises(ReviewStands):
-        threads.say(reviewed.pk, Turn(checkpoint_id=approved, input=say("and mine")), by=ana, via=Via.REST)
+        messages.say(reviewed.pk, Turn(checkpoint_id=approved, input=say("and mine")), by=ana, via=Via.REST)
     RAN.clear()
-    drive(threads.say(reviewed.pk, Turn(checkpoint_id=approved), by=ana, via=Via.REST).run)
+    drive(messages.say(reviewed.pk, Turn(checkpoint_id=approved), by=ana, via=Via.REST).run)
     assert RAN == ["step3"]
     assert "began a run at step step3" in str(Event.objects.filter(thread=reviewed).order_by("-seq").values_list("data", flat=True)[:40])
 
@@ -135,7 +138,7 @@ def operator(ana):
 def test_who_has_the_right_steps_around_a_review_on_the_record(refused, operator, page):
     """S1-20: manual control wins. The ledger, the trail and the export name who, why, which review and what it was about."""
     asked = Pause.objects.get()
-    run = threads.say(refused.pk, Turn(resume_from="step3", reason="Ben is away", step_around=True), by=operator, via=Via.REST).run
+    run = messages.say(refused.pk, Turn(resume_from="step3", reason="Ben is away", step_around=True), by=operator, via=Via.REST).run
     decision = Decision.objects.get(action=STEP_AROUND)
     pause = decision.pause
     assert (decision.decided_by, decision.feedback, decision.via, pause.run, pause.step) == (operator, "Ben is away", "rest", run, "step2")
@@ -147,19 +150,19 @@ def test_who_has_the_right_steps_around_a_review_on_the_record(refused, operator
     assert (told["what"], told["by"], told["reason"]) == ("stepped_around", decision.name, "Ben is away")
     assert "bypassed the review of" in page.get(f"/threads/{refused.shown_id}/").content.decode()
     assert "Bypassed" in page.get(f"/decisions/{decision.shown_id}/").content.decode()
-    assert [row["action"] for row in map(exporting.told, exporting.rows([decision.ledger_id]))] == ["cancel", STEP_AROUND]
-    assert (list(verifying.Check().breaches()), broken()) == ([], {})
+    assert [row["action"] for row in map(export.told, export.rows([decision.ledger_id]))] == ["cancel", STEP_AROUND]
+    assert (list(verification.Check().breaches()), broken()) == ([], {})
     erasure.erase(refused.pk, by="admin", reason="asked for")
-    assert (list(verifying.Check().breaches()), broken()) == ([], {})
+    assert (list(verification.Check().breaches()), broken()) == ([], {})
 
 
 def test_it_wants_the_right_and_a_reason(refused, operator, ben):
     before = rows()
     with pytest.raises(policy.NotAllowed) as error:
-        stepping.say(refused.pk, Turn(resume_from="step3", reason="why not", step_around=True), by=ben, via=Via.REST)
+        review_bypass.say(refused.pk, Turn(resume_from="step3", reason="why not", step_around=True), by=ben, via=Via.REST)
     assert error.value.code == "step_around_not_allowed"
     with pytest.raises(forks.ReasonMissing):
-        stepping.say(refused.pk, Turn(resume_from="step3", reason=" ", step_around=True), by=operator, via=Via.REST)
+        review_bypass.say(refused.pk, Turn(resume_from="step3", reason=" ", step_around=True), by=operator, via=Via.REST)
     assert rows() == before
 
 
@@ -191,7 +194,7 @@ def test_true_is_another_state_than_1(reviewed, operator, ben):
     """To Python they are equal; to who approved, and to the next step, they are not."""
     approved = approved_by(ben, reviewed)
     state = {**store.load(approved), "count": 1}
-    edited = stepping.fork(approved.pk, by=operator, via=Via.REST, reason="count", state=state)
+    edited = review_bypass.fork(approved.pk, by=operator, via=Via.REST, reason="count", state=state)
     first = Checkpoint.objects.get(run_id=edited.pk)
     drive(edited)
     with pytest.raises(ReviewStands):
@@ -270,13 +273,13 @@ def test_who_takes_the_edit_back_steps_around_nothing(forked):
 
 
 def test_where_nothing_is_stepped_around_nothing_is_recorded(refused, operator):
-    stepping.say(refused.pk, Turn(resume_from="step1", reason="from the start", step_around=True), by=operator, via=Via.REST)
+    review_bypass.say(refused.pk, Turn(resume_from="step1", reason="from the start", step_around=True), by=operator, via=Via.REST)
     assert not Decision.objects.filter(action=STEP_AROUND).exists()
 
 
 @pytest.mark.usefixtures("unguarded")
 def test_a_run_behind_a_review_without_its_record_is_found(refused, operator):
     """P6, among the invariants."""
-    run = stepping.say(refused.pk, Turn(resume_from="step3", reason="Ben is away", step_around=True), by=operator, via=Via.REST)
+    run = review_bypass.say(refused.pk, Turn(resume_from="step3", reason="Ben is away", step_around=True), by=operator, via=Via.REST)
     Decision.objects.filter(action=STEP_AROUND).delete()
     assert broken()["stepped_around_unrecorded"] == [run.shown_id]

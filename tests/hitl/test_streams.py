@@ -11,7 +11,8 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from django.utils import timezone
 
-from hitl import connections, deadlines, outages, services, sse
+from hitl.decisions import deadlines, services
+from hitl.live import connections, outages, sse
 from hitl.models import Via
 from project.asgi import application
 from runs.engine.advance import advance
@@ -254,7 +255,7 @@ async def test_an_event_cannot_forge_another(paused, as_ana):
 
 async def test_a_reader_that_leaves_leaves_nothing_behind(paused, as_ana):
     """P7."""
-    from hitl.hub import hub
+    from hitl.live.hub import hub
 
     async with stream(path_of(paused), as_ana) as opened:
         await opened.frames(1)

@@ -6,10 +6,10 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
+from runs.contrib.booking.letters import LETTERS
+from runs.contrib.einvoice import samples as samples
 from runs.models import Pause, StepTemplate
-from runs.workflows import invoice_samples as samples
 from runs.workflows import letters
-from runs.workflows.booking_letters import LETTERS
 from tests.booking import House
 from tests.conftest import pause_of
 

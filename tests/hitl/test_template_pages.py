@@ -10,7 +10,7 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl.template_form import TemplateForm
+from hitl.forms.templates import TemplateForm
 from runs import definitions
 from runs.models import Template
 

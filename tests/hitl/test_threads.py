@@ -9,13 +9,14 @@ from django.utils import timezone
 
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, Event
-from hitl import services, threads
+from hitl.decisions import services
 from hitl.models import Decision, Via
+from hitl.threads import messages
 from runs import definitions
-from runs import threads as turns
 from runs.models import Pause, Run
 from runs.services import InputInvalid
-from runs.threads import NothingToResume, ThreadBusy, Turn
+from runs.threads import turns as turns
+from runs.threads.turns import NothingToResume, ThreadBusy, Turn
 from tests.talking import FAIL, RAN, drive, head_of, say, state_of, texts
 from tests.talking import give as give
 from tests.talking import thread as thread
@@ -314,7 +315,7 @@ def test_a_state_that_cannot_be_read_is_an_error_and_no_fresh_start(give, thread
 
 
 def test_no_second_run_begins_beside_a_live_one(give, thread, ana):
-    threads.say(thread.pk, Turn(template="talk", input=say("Hello")), by=ana, via=Via.REST)
+    messages.say(thread.pk, Turn(template="talk", input=say("Hello")), by=ana, via=Via.REST)
     with pytest.raises(ThreadBusy):
         give(input=say("again"))
     with pytest.raises(ThreadBusy):
@@ -324,8 +325,8 @@ def test_no_second_run_begins_beside_a_live_one(give, thread, ana):
 def test_a_work_orders_thread_takes_answers_but_no_turns(paused, ana):
     """S0-74: its pause may be answered in words; a new run of it is a retry or a fork."""
     with pytest.raises(ThreadBusy):
-        threads.say(paused.thread_id, Turn(input={}, resume_from="execute"), by=ana, via=Via.REST)
-    said = threads.say(paused.thread_id, Turn(input={"input": "APPROVE"}), by=ana, via=Via.REST)
+        messages.say(paused.thread_id, Turn(input={}, resume_from="execute"), by=ana, via=Via.REST)
+    said = messages.say(paused.thread_id, Turn(input={"input": "APPROVE"}), by=ana, via=Via.REST)
     assert said.how == "answered"
 
 

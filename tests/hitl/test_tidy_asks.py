@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hitl import services as people
+from hitl.decisions import services as people
 from hitl.models import Via
 from runs import services
 from tests.conftest import drive, fresh, pause_of

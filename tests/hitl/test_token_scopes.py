@@ -6,10 +6,10 @@ import pytest
 from django.db import IntegrityError, transaction
 from rest_framework.test import APIClient
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import ApiToken, Decision, EarlyAnswer, Via
-from runs import scopes
 from runs.models import Run, WorkOrder
+from runs.security import scopes
 from tests.conftest import drive, pause_of
 from tests.databases import rows
 from tests.programs import ORDERS, problem

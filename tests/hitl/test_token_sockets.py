@@ -9,7 +9,7 @@ import pytest
 from channels.testing import WebsocketCommunicator
 from django.utils import timezone
 
-from hitl import consumers
+from hitl.live import consumers
 from hitl.models import ApiToken, Decision
 from project.asgi import application
 from tests.conftest import pause_of

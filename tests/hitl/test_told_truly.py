@@ -15,7 +15,7 @@ from django.template import Template
 from django.utils import timezone
 
 from checkpoints.models import Event
-from hitl import postponing, services, undoing
+from hitl.decisions import deadline_changes, services, undo
 from hitl.models import Via
 from runs import definitions
 from runs.engine.advance import advance
@@ -111,7 +111,7 @@ def test_the_next_deadline_of_a_workflow_is_that_of_its_open_question(asked, api
     where = f"/api/v1/workflows/{order.latest_run.shown_id}"
     assert api(ben).get(where).json()["next_deadline"] == pause.deadline_at.isoformat()
     later = pause.deadline_at + dt.timedelta(minutes=30)
-    postponing.extend(pause.pk, by=ben, until=later, reason="Easter")
+    deadline_changes.extend(pause.pk, by=ben, until=later, reason="Easter")
     assert api(ben).get(where).json()["next_deadline"] == later.isoformat()
     services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
     assert api(ben).get(where).json()["next_deadline"] is None
@@ -166,7 +166,7 @@ def test_what_may_be_undone_is_not_at_work(asked, page, ana):
     decision = services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
     shown = text(page.get(url(order)))
     assert progress_of(shown)[1:3] == [("Plan Approval", "done"), ("Finish", "next")]
-    undoing.undo(decision.pk, by=ana, via=Via.PAGE)
+    undo.undo(decision.pk, by=ana, via=Via.PAGE)
     lines = [event.data for event in Event.objects.filter(thread=order.thread, kind="log")]
     assert (lines[-1]["message"], lines[-1]["by"]) == (
         "The answer was taken back before the run went on with it",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from checkpoints.models import Event
-from hitl import services
-from hitl import threads as doors
+from hitl.decisions import services
 from hitl.models import Decision, Via
+from hitl.threads import messages as doors
 from runs import definitions
 from runs.definitions import TemplateInvalid
 from runs.models import Pause
 from runs.workflows import schemas
 from runs.workflows.base import Ask, Done, Go, Report
-from runs.workflows.gate import wait_for_input
+from runs.workflows.wait_for_input import wait_for_input
 from tests.anything import order_that as order_that
 from tests.anything import state_of
 from tests.conftest import drive, fresh, kinds, pause_of

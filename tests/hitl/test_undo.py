@@ -11,8 +11,11 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from checkpoints.models import Event
-from hitl import invariants, services, undoing, verifying
+from hitl.decisions import services
+from hitl.decisions import undo as undoing
+from hitl.ledger import verification
 from hitl.models import Decision, Via
+from hitl.operations import invariants
 from runs import definitions, tasks
 from runs import services as runs
 from runs.engine import recovery
@@ -49,7 +52,7 @@ def approve(order, by):
 def whole():
     found = invariants.check(now=timezone.now(), late=dt.timedelta(hours=1), deep=True)  # here time passes without sweeps
     assert [result.invariant.code for result in found if result.count] == []
-    assert [breach.code for breach in verifying.Check().breaches()] == []
+    assert [breach.code for breach in verification.Check().breaches()] == []
 
 
 def status(order):
@@ -187,7 +190,7 @@ def test_the_process_that_decided_looks_again_at_the_end(asked, ana, committing,
 @pytest.mark.usefixtures("file_database")
 def test_of_undo_and_going_on_exactly_one_happens(templates, make_order, ana, later, monkeypatch):
     """At the very moment when the time is up: undo asks a clock that says "not yet", the worker one that says "now"."""
-    from runs import taking_back
+    from runs.services import undo
 
     patient_template()
     early = timezone.now
@@ -196,7 +199,7 @@ def test_of_undo_and_going_on_exactly_one_happens(templates, make_order, ana, la
         pause_run = pause_of(order).run_id
         decision = approve(order, ana)
         with monkeypatch.context() as clock:
-            clock.setattr(taking_back, "clock", type("Clock", (), {"now": staticmethod(early)}))
+            clock.setattr(undo, "clock", type("Clock", (), {"now": staticmethod(early)}))
             later(SECONDS + 1)
             undone, _ = at_once(partial(undoing.undo, decision.pk, by=ana, via=Via.PAGE), partial(advance, pause_run, budget=60))
         paused = pause_of(order)

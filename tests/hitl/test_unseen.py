@@ -12,8 +12,8 @@ from django.test import Client
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from checkpoints import unseen
-from hitl import services
+from checkpoints.text import invisible
+from hitl.decisions import services
 from hitl.models import Decision, Via
 from runs.models import WorkOrder
 from runs.workflows.base import Ask, Report
@@ -31,54 +31,54 @@ TYPED = {"textarea", "input", "script", "style"}
 @pytest.mark.parametrize("character", HIDDEN)
 def test_each_such_character_has_a_chip_with_its_name(character):
     """A review could hold `\\u202e` and nobody saw that the words after it read backwards."""
-    shown = unseen.html(f"a{character}<b>")
+    shown = invisible.html(f"a{character}<b>")
     assert character not in shown
     assert 'class="unseen" role="img" aria-label="' in shown
     assert shown.startswith("a<span")
     assert shown.endswith("&lt;b&gt;")
-    assert character not in unseen.plain(character)
-    assert unseen.found(character)
+    assert character not in invisible.plain(character)
+    assert invisible.found(character)
 
 
 @pytest.mark.parametrize("text", ["", "a b\tc\nd", "a\r\nb", "naïve Straße 日本語 עברית", "❤️ 👨‍👩‍👧 1️⃣ 🏳️‍🌈", "¼ £"])
 def test_what_is_seen_stays_as_it_is(text):
-    assert unseen.plain(text) == text
-    assert unseen.found(text) == []
+    assert invisible.plain(text) == text
+    assert invisible.found(text) == []
 
 
 def test_a_joiner_that_joins_no_pictures_is_shown():
     for text in ("a\u200db", "👨\u200d", "\u200d👨", "a\ufe0f"):
-        assert unseen.found(text), text
+        assert invisible.found(text), text
 
 
 def test_tags_are_spelled_and_long_stretches_are_counted():
     """Models read tag characters as words, people read nothing."""
     spelled = "".join(chr(0xE0000 + ord(letter)) for letter in "pay eve")
-    assert unseen.plain(f"x{spelled}") == "x⟦tags: pay eve⟧"
-    assert unseen.plain("\u200b" * 40_000) == "⟦U+200B ×40,000⟧"
-    assert len(unseen.html("\u200b\u200c" * 40_000)) < 5_000
+    assert invisible.plain(f"x{spelled}") == "x⟦tags: pay eve⟧"
+    assert invisible.plain("\u200b" * 40_000) == "⟦U+200B ×40,000⟧"
+    assert len(invisible.html("\u200b\u200c" * 40_000)) < 5_000
 
 
 def test_a_byte_that_is_no_text_is_shown_as_that_byte():
     """Two different bytes were both shown as the same question mark."""
     text = b"caf\xe9 \xff".decode("utf-8", "surrogateescape")
-    assert unseen.plain(text) == "caf⟦byte E9⟧ ⟦byte FF⟧"
+    assert invisible.plain(text) == "caf⟦byte E9⟧ ⟦byte FF⟧"
 
 
 @given(st.text())
 @example("a\r\r\n\u200d❤\ufe0f")
 def test_of_any_text_nothing_is_lost_and_nothing_stays_hidden(text):
-    assert not [one for one in unseen.plain(text) if one in HIDDEN]
-    assert "".join(piece for piece in unseen.pieces(text) if isinstance(piece, str)) == "".join(
+    assert not [one for one in invisible.plain(text) if one in HIDDEN]
+    assert "".join(piece for piece in invisible.pieces(text) if isinstance(piece, str)) == "".join(
         text[begin:end] for begin, end in _seen(text)
     )
-    unseen.html(text).encode()
+    invisible.html(text).encode()
 
 
 def _seen(text):
     """The places of a text that stay as they are."""
     at = 0
-    for piece in unseen.pieces(text):
+    for piece in invisible.pieces(text):
         if isinstance(piece, str):
             begin = text.index(piece, at)
             at = begin + len(piece)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 
-from hitl.outbound import planning
-from hitl.outbound_models import Delivery
+from hitl.decisions import notifications
+from hitl.models.outbound import Delivery
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +26,7 @@ def asked(client, **changes):
     told = {"run_id": "r", "node_id": "n", "blocking_reason": "b", **changes}
     answer = client.post(URL, told, format="json")
     assert answer.status_code == 201
-    planning.announce()
+    notifications.announce()
     return answer
 
 

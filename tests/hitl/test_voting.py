@@ -7,8 +7,10 @@ from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
 
 from checkpoints.models import Event
-from hitl import erasure, policy, services, verifying
+from hitl.decisions import policy, services
+from hitl.ledger import verification
 from hitl.models import Decision, Via, Vote
+from hitl.threads import erasure
 from runs.models import Pause
 from tests.anything import state_of
 from tests.conftest import drive, fresh, kinds, pause_of
@@ -172,9 +174,9 @@ def test_the_ledger_covers_the_votes(ruled, ana, ben):
     assert not decision.intact
     Vote.objects.filter(voter=ana).update(feedback="I never said so")
     assert list(broken()) == ["vote_rewritten"]
-    assert {breach.code for breach in verifying.Check().breaches()} == {"unguarded", "vote_rewritten"}
+    assert {breach.code for breach in verification.Check().breaches()} == {"unguarded", "vote_rewritten"}
     Vote.objects.filter(voter=ana).delete()
-    assert {breach.code for breach in verifying.Check().breaches()} == {"unguarded", "vote_missing"}
+    assert {breach.code for breach in verification.Check().breaches()} == {"unguarded", "vote_missing"}
 
 
 @pytest.mark.usefixtures("unguarded")

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from django.test import Client
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import ApiToken, Decision, InboundSource, Via
 from runs.models import Pause
 

@@ -14,11 +14,14 @@ from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.models import Event
-from hitl import erasure, resuming, services, waitgate, waits
-from hitl.invariants import check
+from hitl.decisions import notifications, services
 from hitl.models import Decision, IdempotencyKey, OuterRun, Via, Wait
-from hitl.outbound import messages, planning
-from hitl.outbound_models import Delivery
+from hitl.models.outbound import Delivery
+from hitl.operations.invariants import check
+from hitl.outbound import messages
+from hitl.threads import erasure
+from hitl.wait_gate import primitives, waits
+from hitl.wait_gate import resume as resuming
 from runs import services as runs
 from runs.engine.advance import advance
 from runs.models import Pause, Run
@@ -434,23 +437,23 @@ def test_any_domain_waits_by_the_same_five_calls(ana, reason):
     """S3-2, 21, 39, 53, 55: nothing is configured for one; the engine keeps its own state machine and gets the id of the run back."""
     question, field, value = DOMAINS[reason]
     schema = {"type": "object", "properties": {field: {"type": "string"}}, "required": [field]}
-    wait = waitgate.create_checkpoint(reason, "ask", {"case": question}, schema, reason, by=ana, question=question)
-    told = waitgate.document(waitgate.look(reason, by=ana))
+    wait = primitives.create_checkpoint(reason, "ask", {"case": question}, schema, reason, by=ana, question=question)
+    told = primitives.document(primitives.look(reason, by=ana))
     assert (wait.outer.name, told["blocking_reason"], told["status"]) == (reason, reason, "waiting_external")
-    waitgate.ingest_resume_event(reason, {field: value}, {"channel": "desk"}, by=ana)
-    found = waitgate.resume_from_checkpoint(reason, by=ana)
+    primitives.ingest_resume_event(reason, {field: value}, {"channel": "desk"}, by=ana)
+    found = primitives.resume_from_checkpoint(reason, by=ana)
     assert (found.node_id, found.state) == ("ask", {"case": question, field: value})
 
 
 def test_what_a_long_history_costs_an_engine_that_waits_is_the_answer_alone(ana, django_assert_max_num_queries):
     """S3-40: no transcript goes along: the question, its schema, and what was answered; read in a bounded number of queries."""
     history = [f"message {number}" for number in range(2_000)]
-    waitgate.create_checkpoint("long", "decide", {"history": history}, VAT, "missing_supplier_data", by=ana, question="Which?")
+    primitives.create_checkpoint("long", "decide", {"history": history}, VAT, "missing_supplier_data", by=ana, question="Which?")
     pause = opened()
     assert "message 7" not in json.dumps([pause.question, pause.content, pause.facts, pause.required_inputs, pause.known])
-    waitgate.ingest_resume_event("long", GOOD, {}, by=ana)
+    primitives.ingest_resume_event("long", GOOD, {}, by=ana)
     with django_assert_max_num_queries(20):
-        assert waitgate.resume_from_checkpoint("long", by=ana).state["vat_id"] == "DE123456789"
+        assert primitives.resume_from_checkpoint("long", by=ana).state["vat_id"] == "DE123456789"
 
 
 def test_an_answer_in_words_joins_what_was_said(order_that, engine):
@@ -470,21 +473,21 @@ def test_an_answer_in_words_joins_what_was_said(order_that, engine):
 def test_the_five_primitives(ana, settings):
     settings.WAYSTATION_OUTSIDE_DOMAINS = ["example.org"]
     """S3-34..38."""
-    wait = waitgate.create_checkpoint("r1", "decide", {"n": 1}, VAT, "missing_supplier_data", by=ana, question="Which?")
-    waitgate.send_request("r1", "mailto:a@example.org", "Which is yours?", VAT, by=ana)
-    waitgate.send_request("r1", "mailto:a@example.org", "Which is yours?", VAT, by=ana)
+    wait = primitives.create_checkpoint("r1", "decide", {"n": 1}, VAT, "missing_supplier_data", by=ana, question="Which?")
+    primitives.send_request("r1", "mailto:a@example.org", "Which is yours?", VAT, by=ana)
+    primitives.send_request("r1", "mailto:a@example.org", "Which is yours?", VAT, by=ana)
     wait.refresh_from_db()
     assert wait.recipients == [{"to": "mailto:a@example.org", "question": "Which is yours?"}]
     assert Event.objects.get(kind="pause_updated").data["what"] == "request"
-    with pytest.raises(waitgate.RequestMismatch):
-        waitgate.send_request("r1", "mailto:b@example.org", "?", {"type": "object"}, by=ana)
-    assert waitgate.validate_resume_payload(VAT, {}) == {"vat_id": ["This is needed."]}
+    with pytest.raises(primitives.RequestMismatch):
+        primitives.send_request("r1", "mailto:b@example.org", "?", {"type": "object"}, by=ana)
+    assert primitives.validate_resume_payload(VAT, {}) == {"vat_id": ["This is needed."]}
     with pytest.raises(resuming.StillWaiting):
-        waitgate.resume_from_checkpoint("r1", by=ana)
+        primitives.resume_from_checkpoint("r1", by=ana)
     with pytest.raises(services.AnswerInvalid):
-        waitgate.ingest_resume_event("r1", {}, {}, by=ana)
-    waitgate.ingest_resume_event("r1", GOOD, {"channel": "mail"}, by=ana)
-    found = waitgate.resume_from_checkpoint("r1", by=ana)
+        primitives.ingest_resume_event("r1", {}, {}, by=ana)
+    primitives.ingest_resume_event("r1", GOOD, {"channel": "mail"}, by=ana)
+    found = primitives.resume_from_checkpoint("r1", by=ana)
     assert (found.node_id, found.state, found.status) == ("decide", {"n": 1, **GOOD}, "running")
 
 
@@ -494,11 +497,11 @@ def test_what_is_called_back_holds_the_answer_and_only_once_there_is_one(engine)
     told = engine.wait(callback_url="https://engine.example.org/", callback_secret=secret)
     assert "secret" not in json.dumps(told.json())
     pause = opened()
-    planning.announce()
+    notifications.announce()
     assert not Delivery.objects.filter(channel="webhook").exists()
     engine.resume(payload=GOOD)
-    planning.announce()
-    planning.announce()
+    notifications.announce()
+    notifications.announce()
     delivery = Delivery.objects.select_related("endpoint", "pause__run__thread").get(channel="webhook")
     assert delivery.endpoint
     assert (delivery.occasion, delivery.endpoint.target, delivery.endpoint.secrets[0]["secret"]) == (
@@ -555,8 +558,8 @@ def test_waits_opened_at_the_same_moment_are_one(file_database, ana, different):
 @pytest.mark.django_db(transaction=True)
 def test_events_at_the_same_moment_are_one_answer(file_database, ana):
     """F0, S3-43: the same from one sender is the same answer; one decision."""
-    waitgate.create_checkpoint("r", "n", {}, VAT, "b", by=ana)
-    ended = at_once(*([lambda: waitgate.ingest_resume_event("r", GOOD, {}, by=ana)] * 12))
+    primitives.create_checkpoint("r", "n", {}, VAT, "b", by=ana)
+    ended = at_once(*([lambda: primitives.ingest_resume_event("r", GOOD, {}, by=ana)] * 12))
     assert not [one for one in ended if isinstance(one, Exception)], ended
     assert sum(not one.duplicate for one in ended) == 1
     assert Decision.objects.count() == 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from django.contrib.auth.models import User
 
-from hitl import deadlines, postponing, services, waiting
+from hitl.decisions import deadline_changes, deadlines, services
+from hitl.live import inbox_feed
 from hitl.models import Via
 from tests.conftest import pause_of
 from tests.deadlines import HOUR, at
@@ -18,10 +19,10 @@ RULES = {"deadline": {"after": "PT8H"}, "reminders": ["PT1H"], "escalation": [{"
 @pytest.fixture
 def changed():
     """`changed()`: which questions a look finds that the one before did not."""
-    seen = [waiting.changes_of_late()]
+    seen = [inbox_feed.changes_of_late()]
 
     def look():
-        seen.append(waiting.changes_of_late())
+        seen.append(inbox_feed.changes_of_late())
         return {pk for pk, _ in seen[-1] - seen[-2]}
 
     return look
@@ -39,7 +40,7 @@ def test_whatever_changes_for_whom_a_question_waits_is_found(asked, changed, ana
     assert changed() == {pause.pk}
     deadlines.fire_due(now=at(pause, 2))
     assert changed() == {pause.pk}
-    postponing.extend(pause.pk, by=ben, until=at(pause, 9), reason="Ana is ill")
+    deadline_changes.extend(pause.pk, by=ben, until=at(pause, 9), reason="Ana is ill")
     assert changed() == {pause.pk}
     services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
     assert changed() == {pause.pk}
@@ -55,29 +56,29 @@ def test_an_end_without_an_answer_is_found(asked, changed, ana):
 
 
 def test_a_look_is_one_query_of_bounded_size_however_many_inboxes_there_are(asked, monkeypatch, django_assert_num_queries):
-    monkeypatch.setattr(waiting, "LOOKED_AT", 2)
+    monkeypatch.setattr(inbox_feed, "LOOKED_AT", 2)
     asked()
     asked()
     newest = asked()
     User.objects.bulk_create(User(username=f"user{number}") for number in range(50))
     with django_assert_num_queries(1):
-        found = waiting.changes_of_late()
+        found = inbox_feed.changes_of_late()
     assert len(found) == 2
     assert pause_of(newest).pk in {pk for pk, _ in found}
 
 
 def test_so_many_ids_are_read_and_named_at_most(asked, ana, monkeypatch, django_assert_max_num_queries):
     """However long a list: the first page, as the inbox shows it; the number is exact."""
-    monkeypatch.setattr(waiting, "SHOWN", 2)
+    monkeypatch.setattr(inbox_feed, "SHOWN", 2)
     pauses = [pause_of(asked()).pk for _ in range(4)]
-    before = waiting.waiting_now(ana.pk)
+    before = inbox_feed.waiting_now(ana.pk)
     assert tuple(before) == (4, pauses[3], tuple(pauses[:2]))
     with django_assert_max_num_queries(8):
-        waiting.waiting_now(ana.pk)
+        inbox_feed.waiting_now(ana.pk)
     services.decide(pauses[1], action="approve", by=ana, via=Via.PAGE)
-    after = waiting.waiting_now(ana.pk)
+    after = inbox_feed.waiting_now(ana.pk)
     assert tuple(after) == (3, pauses[3], (pauses[0], pauses[2]))
     assert after.missing_since(before) == [pauses[1]]
-    assert waiting.still_waiting(ana.pk, pauses) == set(pauses) - {pauses[1]}
-    assert waiting.still_waiting(0, pauses) == set()
-    assert waiting.waiting_now(0) == waiting.NOTHING
+    assert inbox_feed.still_waiting(ana.pk, pauses) == set(pauses) - {pauses[1]}
+    assert inbox_feed.still_waiting(0, pauses) == set()
+    assert inbox_feed.waiting_now(0) == inbox_feed.NOTHING

@@ -11,11 +11,12 @@ import json
 import pytest
 from django.utils import timezone
 
-from hitl import outbound, services
+from hitl import outbound
+from hitl.decisions import services
 from hitl.models import Via
+from hitl.models.outbound import Delivery, Endpoint
 from hitl.outbound import endpoints, sending, signatures
 from hitl.outbound.endpoints import EndpointInvalid, NotYours
-from hitl.outbound_models import Delivery, Endpoint
 from runs.models import Pause
 from tests.conftest import drive, pause_of
 from tests.mailing import relay

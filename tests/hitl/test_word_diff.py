@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl.word_diff import Line, Part, Work, as_text, compare
+from hitl.rendering.word_diff import Line, Part, Work, as_text, compare
 from runs import limits
 
 

@@ -20,10 +20,12 @@ from django.test import Client
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from checkpoints import chores, clock, collecting, ids
+from checkpoints import ids
+from checkpoints.database import clock
 from checkpoints.models import Blob, Chore, Event
-from hitl import claims as hitl_claims
-from hitl import presence
+from checkpoints.retention import garbage, jobs
+from hitl.decisions import claims as hitl_claims
+from hitl.decisions import presence
 from hitl.models import ApiToken
 from hitl.tasks import fire_deadlines
 from runs import tasks
@@ -143,7 +145,7 @@ def test_a_blob_of_a_host_that_is_behind_is_not_collected_while_its_commit_is_un
     wrong(-3600)
     Blob.objects.create(digest="d" * 64, size=1, content=b"x")
     wrong(0)
-    assert not collecting.unmarked(Blob, since=clock.now()).exists()
+    assert not garbage.unmarked(Blob, since=clock.now()).exists()
 
 
 def test_a_worker_whose_clock_is_off_says_so_until_it_is_set(wrong, zoe, caplog, monkeypatch):
@@ -179,9 +181,9 @@ def test_a_clock_that_is_set_while_the_process_runs_is_seen_at_once(wrong):
 
 def test_orders_of_beat_that_piled_up_are_carried_out_once(monkeypatch):
     """P12: they do not expire, since that would be by the clock of who takes them; a database that was set back holds nothing up."""
-    assert [chores.begin_round("round test", apart=5) for _ in range(3)] == [True, False, False]
+    assert [jobs.begin_round("round test", apart=5) for _ in range(3)] == [True, False, False]
     Chore.objects.filter(pk="round test").update(due_at=clock.now() + dt.timedelta(hours=1))
-    assert chores.begin_round("round test", apart=5)
+    assert jobs.begin_round("round test", apart=5)
     done = []
     monkeypatch.setattr(tasks, "_sweep", lambda: done.append(1))
     for _ in range(3):

@@ -24,7 +24,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 API = "api/v1/"
 PRINTED = "api/agent-work-orders/"
-"""Where S4 has its addresses: `hitl.printed`."""
+"""Where S4 has its addresses: `hitl.api.printed_urls`."""
 REST = (API, PRINTED)
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 SAFE = ("GET", "HEAD", "OPTIONS")

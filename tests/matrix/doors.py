@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hitl import routing
+from hitl.live import routing
 from project import asgi
 from project.errors import exception_handler
 from tests.matrix.addresses import REST, served

@@ -25,10 +25,10 @@ from django.test import Client
 from django.utils import timezone
 
 from checkpoints.models import Event, Thread
-from hitl import saying
+from hitl.live import socket_messages
 from hitl.models import ApiToken, Decision
+from hitl.models.outbound import Delivery
 from hitl.outbound import links
-from hitl.outbound_models import Delivery
 from project.errors import exception_handler
 from runs.models import Pause, Run, WorkOrder
 from runs.services import PauseClosed
@@ -127,7 +127,7 @@ def socket(at: Question, who: Racer) -> Told:
     header = who.program.defaults["HTTP_AUTHORIZATION"].encode()
     text = json.dumps({"type": "decision", "pause_id": at.pause, "decision": "approve", "revision": 1})
     scope = {"headers": [(b"authorization", header)], "subprotocols": []}
-    reply = json.loads(saying.answer(text, scope=scope, place=saying.Place(), problem_of=exception_handler))
+    reply = json.loads(socket_messages.answer(text, scope=scope, place=socket_messages.Place(), problem_of=exception_handler))
     accepted = reply["type"] == "accepted"
     return Told(accepted, json.dumps(reply), 200 if accepted else reply["problem"]["status"])
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from hitl.http.replay import ANSWERING
 from hitl.models import IdempotencyKey
-from hitl.replaying import ANSWERING
 from tests.databases import rows
 from tests.matrix.addresses import ADDRESSES, API, REST
 from tests.matrix.walk import fill

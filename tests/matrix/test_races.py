@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group
 from django.db import connection
 from django.utils import timezone
 
-from hitl import invariants
+from hitl.operations import invariants
 from runs.models import WorkOrder
 from tests.conftest import drive
 from tests.databases import at_once

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from hitl import invariants
 from hitl.models import UNDO, Decision, Vote
+from hitl.operations import invariants
 from runs.models import Pause, Run, WorkOrder
 from tests.databases import at_once
 from tests.databases import file_database as file_database

@@ -13,9 +13,9 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import URLPattern, get_resolver
 
-from hitl.authentication import OWNED, needed
+from hitl.http.authentication import OWNED, needed
 from hitl.models import ApiToken
-from runs.scopes import Scope
+from runs.security.scopes import Scope
 from tests.matrix.addresses import ADDRESSES, API, REST, SAFE, served, twin
 from tests.matrix.walk import ARGUMENT, fill
 from tests.matrix.world import World, undone

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from channels.testing import WebsocketCommunicator
 
-from hitl import consumers
+from hitl.live import consumers
 from project import asgi
 from tests.databases import file_database as file_database
 from tests.hitl.test_sockets import elsewhere

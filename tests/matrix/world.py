@@ -20,13 +20,18 @@ from django.utils import timezone
 
 from checkpoints import ids, store
 from checkpoints.models import Thread
-from hitl import anchors, erasure, services, waitgate
+from hitl.decisions import services
+from hitl.ledger import anchors
 from hitl.models import ApiToken, Decision, Delegation, Import, InboundSource, Via, Vote
-from hitl.outbound_models import Delivery, Endpoint
-from runs import definitions, queued, shipped
-from runs import threads as turns
+from hitl.models.outbound import Delivery, Endpoint
+from hitl.threads import erasure
+from hitl.wait_gate import primitives
+from runs import definitions
+from runs.definitions import shipped
 from runs.engine.advance import advance
 from runs.models import Artifact, Credential, Pause, QueuedTurn, Repository, TemplateAccess, WorkOrder
+from runs.threads import message_queue
+from runs.threads import turns as turns
 from tests import claims, steps
 from tests.conftest import drive, fresh, head_of, pause_of
 
@@ -127,8 +132,8 @@ def build() -> World:
     done = Pause.objects.get(pk=ids.parse("pse", states["completed"]["pause_id"]))
     Vote.objects.create(pause=done, action="approve", voter=people["ben"], seat=people["ben"], **facts)
     anchors.drop_due(now=timezone.now())
-    waitgate.create_checkpoint("outer", "node", {}, {}, "blocked", by=people["ana"])
-    waitgate.ingest_resume_event("outer", {"x": 1}, {}, node_id="later", by=people["ana"])  # early
+    primitives.create_checkpoint("outer", "node", {}, {}, "blocked", by=people["ana"])
+    primitives.ingest_resume_event("outer", {"x": 1}, {}, node_id="later", by=people["ana"])  # early
     world = World(people, states, shared)
     for role in ROLES:
         world.clients[role.name] = make_client(world, role)
@@ -227,7 +232,7 @@ def talking(people: dict[str, User], team: Group) -> Pause:
     thread = turns.open_thread(by=people["ana"], team=team)
     run = turns.invoke(thread.pk, turns.Turn(template="writing", input={}), by=people["ana"])
     advance(run.pk, budget=60)
-    queued.put(thread.pk, turns.Turn(input={"input": "later"}), by=people["ana"])
+    message_queue.put(thread.pk, turns.Turn(input={"input": "later"}), by=people["ana"])
     return Pause.objects.open().select_related("run__thread", "checkpoint").get(run=run)
 
 

@@ -14,7 +14,7 @@ from django.test import Client  # noqa: E402
 from django.test.utils import setup_test_environment  # noqa: E402
 from django.urls import reverse  # noqa: E402
 
-from checkpoints.people import User  # noqa: E402
+from checkpoints.database.people import User  # noqa: E402
 from tests import quick  # noqa: E402
 from tests.walking import Api, drive, said  # noqa: E402
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from runs.steps.workspace import GitWorkspace, Limits, Saved
-from runs.workflows import repo_tidy
+from runs.contrib.repo_tidy import steps
+from runs.git.workspace import GitWorkspace, Limits, Saved
 from runs.workflows.base import Approval, Commit, Context, Done, Go, Order, Outcome, Step, StepFailed
 
 ENVIRONMENT = {
@@ -139,6 +139,6 @@ def failure(call: Callable[..., object], *arguments: Any, **named: Any) -> StepF
 
 
 def deliver_all(desk: Desk) -> Any:
-    for step in (repo_tidy.plan, repo_tidy.execute, repo_tidy.review, repo_tidy.deliver):
+    for step in (steps.plan, steps.execute, steps.review, steps.deliver):
         outcome = desk.take(step)
     return outcome

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoints import redaction
+from checkpoints.state import redaction
 from runs.agents import approval, builtin, tools
 from runs.agents.arithmetic import CannotCalculate, calculate
 from runs.agents.tools import ToolFailed

@@ -10,15 +10,17 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from checkpoints import log, store
+from checkpoints import store
+from checkpoints.events import log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
-from hitl import invariants
-from hitl import threads as doors
 from hitl.models import Via
-from runs import definitions, threads
+from hitl.operations import invariants
+from hitl.threads import messages as doors
+from runs import definitions
 from runs import services as runs
 from runs.models import Run
-from runs.threads import Turn
+from runs.threads import turns
+from runs.threads.turns import Turn
 from tests import agents
 from tests.agents import thread as thread
 from tests.conftest import drive, pause_of, state_at_head
@@ -90,7 +92,7 @@ def test_a_new_thread_with_the_same_user_in_the_same_session_knows_what_was_said
 def test_its_question_is_answered_on_the_page(thread, page, ana):
     """S0-45..47: in words through the card's form, without JavaScript, or by Approve alone."""
     for answer, heard in (({"action": "answer", "input": "Only for Europe"}, "Only for Europe"), ({"action": "approve"}, "APPROVE")):
-        threads.invoke(thread.pk, Turn(template="chat-agent", input={"input": "ask me"}), by=ana)
+        turns.invoke(thread.pk, Turn(template="chat-agent", input={"input": "ask me"}), by=ana)
         pause = agents.asked(last_run(thread))
         shown = page.get(f"/threads/{thread.shown_id}/").content.decode()
         assert "Should I include market data?" in shown
@@ -124,7 +126,7 @@ def test_every_promise_holds_at_every_stop_of_a_turn(thread, ana, frequency):
             run = agents.go_on(run)
             assert broken() == {}
         assert run.status == "completed", run.error
-        fork = agents.go_on(threads.invoke(thread.pk, Turn(checkpoint_id=at), by=ana))
+        fork = agents.go_on(turns.invoke(thread.pk, Turn(checkpoint_id=at), by=ana))
         doors.say(thread.pk, Turn(input={"input": "APPROVE"}), by=ana, via=Via.REST)
         agents.go_on(fork)
         doors.say(thread.pk, Turn(input={"input": "REJECT"}), by=ana, via=Via.REST)
@@ -139,7 +141,7 @@ def test_a_loop_costs_few_statements(thread, ana):
     with serving(by_loop(Answer("", [("test_look", {"what": "a"})]), Answer("Done."))) as endpoint:
         agents.load(endpoint.url)
         agents.say(thread, "Go", by=ana)
-        run = threads.invoke(thread.pk, Turn(template="agent-test", input={"input": "Go"}), by=ana)
+        run = turns.invoke(thread.pk, Turn(template="agent-test", input={"input": "Go"}), by=ana)
         with CaptureQueriesContext(connection) as queries:
             agents.go_on(run)
     records = [one["sql"] for one in queries if one["sql"].startswith("INSERT") and "checkpoints_memo" in one["sql"]]

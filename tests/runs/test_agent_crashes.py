@@ -11,12 +11,12 @@ import pytest
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Memo
-from hitl import services
-from hitl import threads as doors
+from hitl.decisions import services
 from hitl.models import Via
-from runs import threads
+from hitl.threads import messages as doors
 from runs.models import Run
-from runs.threads import Turn
+from runs.threads import turns
+from runs.threads.turns import Turn
 from tests import agents, crash
 from tests.databases import file_database as file_database
 from tests.openai_server import Answer, by_loop, serving
@@ -38,7 +38,7 @@ def endpoint():
 
 
 def begun(ana):
-    return threads.invoke(threads.open_thread(by=ana).pk, Turn(template="agent-test", input={"input": "Go"}), by=ana)
+    return turns.invoke(turns.open_thread(by=ana).pk, Turn(template="agent-test", input={"input": "Go"}), by=ana)
 
 
 def approve(run, ana):

@@ -9,8 +9,8 @@ from django.test import Client
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event
-from hitl import threads as doors
 from hitl.models import Via
+from hitl.threads import messages as doors
 from runs.agents import endings
 from tests import agents
 from tests.agents import FINE

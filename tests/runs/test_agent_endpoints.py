@@ -11,12 +11,15 @@ from django.db import connection
 from django.utils import timezone
 
 from checkpoints.models import Checkpoint, Event
-from hitl import threads as doors
 from hitl.models import Via
-from runs import addresses, definitions, threads
-from runs.agents import chat, model
+from hitl.threads import messages as doors
+from runs import definitions
+from runs.agents import model
+from runs.contrib import chat
 from runs.models import Run
-from runs.threads import Turn
+from runs.security import ssrf
+from runs.threads import turns
+from runs.threads.turns import Turn
 from tests import agents, crash
 from tests.agents import FINE
 from tests.agents import endpoint as endpoint
@@ -127,7 +130,7 @@ def test_a_run_that_is_cancelled_lets_go_of_its_request(endpoint, thread, ana):
     """Nothing is waited for: the connection is closed in the middle of the answer, and nothing is written for a run that has ended."""
     never = threading.Event()
     endpoint.script = by_loop(Answer("One moment please", hold=never))
-    run = threads.invoke(thread.pk, Turn(template="agent-test", input={"input": "Go"}), by=ana)
+    run = turns.invoke(thread.pk, Turn(template="agent-test", input={"input": "Go"}), by=ana)
     worker = threading.Thread(target=_work, args=[run])
     worker.start()
     while not Event.objects.filter(thread=thread, kind="streaming_chunk").exists():
@@ -237,11 +240,11 @@ def test_a_request_goes_to_the_address_that_was_checked_however_the_name_answers
 
     def rebinding(url, **_):
         asked.append(url)
-        return addresses.parse(url), "127.0.0.1"
+        return ssrf.parse(url), "127.0.0.1"
 
     port = urlsplit(endpoint.url).port
     agents.load(f"http://models.invalid:{port}/v1")
-    monkeypatch.setattr(addresses, "check", rebinding)
+    monkeypatch.setattr(ssrf, "check", rebinding)
     endpoint.script = in_order(FINE)
     run = agents.say(thread, "Go", by=ana)
     assert run.status == "completed", run.error  # models.invalid has no address at all: only the checked one can have been used

@@ -9,14 +9,15 @@ import pytest
 
 from checkpoints import store
 from checkpoints.models import Checkpoint
-from hitl import services
-from hitl import threads as doors
+from hitl.decisions import services
 from hitl.models import Decision, Via
-from runs import definitions, threads
+from hitl.threads import messages as doors
+from runs import definitions
 from runs.agents import journal
 from runs.engine import approvals
 from runs.models import Pause
-from runs.threads import Turn
+from runs.threads import turns
+from runs.threads.turns import Turn
 from tests import agents
 from tests.agents import thread as thread
 from tests.databases import file_database as file_database
@@ -195,7 +196,7 @@ def test_a_fork_at_a_question_asks_it_again_without_another_request(endpoint, th
     knew = agents.mind(thread.pk)
     doors.say(thread.pk, Turn(input={"input": "Yes"}), by=ana, via=Via.REST)
     agents.go_on(run)
-    fork = agents.go_on(threads.invoke(thread.pk, Turn(checkpoint_id=at), by=ana))
+    fork = agents.go_on(turns.invoke(thread.pk, Turn(checkpoint_id=at), by=ana))
     assert (fork.status, agents.asked(fork).question) == ("paused", "Should I include market data?")
     assert (len(endpoint.requests), sum(agents.MADE.values())) == (2, 1)
     own = {"run_depends", "call_context", "is_resumed", "usage", "loops_before"}

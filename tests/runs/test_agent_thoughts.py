@@ -11,8 +11,10 @@ from django.utils import timezone
 
 from checkpoints.models import Event, Thread
 from hitl.views import chat as page
-from runs import conversation, credentials, keeping
+from runs import retention
 from runs.agents import memory, model
+from runs.security import credentials
+from runs.threads import conversation
 from runs.workflows.base import Context, Go, Outcome, State
 from tests import agents
 from tests.agents import thread as thread
@@ -92,7 +94,7 @@ class TestAnAgent:
         settings.WAYSTATION_KEEP_CHUNK_HOURS = 1e-9
         agents.say(thread, "6 * 7?", by=ana)
         assert streamed(thread)
-        keeping.prune(now=timezone.now() + dt.timedelta(hours=1))
+        retention.prune(now=timezone.now() + dt.timedelta(hours=1))
         assert not streamed(thread)
         assert broken() == {}
 

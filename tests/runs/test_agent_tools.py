@@ -9,7 +9,7 @@ import pytest
 
 from runs.agents import tools
 from runs.agents.tools import ToolFailed, ToolUse, UnknownTool, tool
-from runs.workflows import calls, schemas
+from runs.workflows import schemas, tool_calls
 from runs.workflows.schemas import SchemaRefused
 from tests.tooling import use
 
@@ -105,6 +105,6 @@ def test_a_call_is_asked_about_with_its_preview_risk_and_what_may_be_changed() -
     """S2-26."""
     made = letter(risk="high", editable=["/text"], preview=lambda arguments: tools.quoted(arguments["text"]))
     asked = tools.as_call(made, "c1", {"text": "a ``` b"})
-    [kept] = calls.kept([asked])
+    [kept] = tool_calls.kept([asked])
     assert kept["risk"] == "high" and kept["editable"] == ["/text"] and kept["schema"] == {**PARAMETERS, schemas.ORDER: ["text", "to"]}
     assert kept["preview"] == "````\na ``` b\n````"

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from checkpoints import store
 from checkpoints.models import Checkpoint
-from hitl import threads as doors
 from hitl.models import Via
-from runs import threads
+from hitl.threads import messages as doors
 from runs.agents import config, window
+from runs.threads import turns as threads
 from runs.workflows.base import ConfigInvalid
 from tests import agents, crash
 from tests.databases import file_database as file_database

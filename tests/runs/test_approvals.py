@@ -11,14 +11,14 @@ import pytest
 
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
+from runs.contrib.einvoice import samples as samples
 from runs.engine import approvals
 from runs.engine.approvals import DecisionRecord
 from runs.models import Pause
-from runs.workflows import invoice_samples as samples
 from runs.workflows import registry
 from runs.workflows.base import Context, Done, Go, Report, StepFailed
 from tests.booking import House

@@ -11,13 +11,15 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from jsonschema import Draft202012Validator
 
-from checkpoints import codec, housekeeping, store
+from checkpoints import store
+from checkpoints.export.schema import SCHEMA
+from checkpoints.export.thread_document import ImportRefused
 from checkpoints.models import Blob, Chore
-from checkpoints.portable import ImportRefused
-from checkpoints.portable_schema import SCHEMA
-from hitl import erasure
-from hitl import portable as whole
-from runs import keeping
+from checkpoints.retention import housekeeping
+from checkpoints.state import codec
+from hitl.threads import erasure
+from hitl.threads import export as whole
+from runs import retention
 from runs import services as runs
 from runs.models import Artifact, Run
 from runs.states import RunStatus
@@ -57,7 +59,7 @@ def age(settings, *, days=2.0):
 
 
 def prune(**more):
-    return keeping.prune(now=timezone.now(), **more)
+    return retention.prune(now=timezone.now(), **more)
 
 
 @pytest.fixture
@@ -157,7 +159,7 @@ def test_a_death_within_dropping_drops_nothing(kept, settings, monkeypatch):
         raise KeyboardInterrupt
 
     age(settings)
-    monkeypatch.setattr("checkpoints.keeping.weigh", die)
+    monkeypatch.setattr("checkpoints.retention.rules.weigh", die)
     with pytest.raises(KeyboardInterrupt):
         prune()
     kept.refresh_from_db()

@@ -11,19 +11,19 @@ import pytest
 from stdnum import iban
 from stdnum.eu import vat
 
-from hitl import services
-from hitl.markdown import render
+from hitl.decisions import services
 from hitl.models import Decision, Via
+from hitl.rendering.markdown import render
 from runs import definitions
 from runs import services as runs
+from runs.contrib.booking import ledger, questions, steps
+from runs.contrib.booking.ledger import AlreadyBooked
+from runs.contrib.einvoice import samples as samples
+from runs.contrib.einvoice.model import Extra, ThirdParty
+from runs.contrib.einvoice.sums import added_up
+from runs.contrib.einvoice.writing import to_cii, to_pdf
 from runs.models import Pause, Run, WorkOrder
 from runs.states import PENDING, RUNNING
-from runs.workflows import booking, booking_ledger, booking_questions
-from runs.workflows import invoice_samples as samples
-from runs.workflows.booking_ledger import AlreadyBooked
-from runs.workflows.invoice_model import Extra, ThirdParty
-from runs.workflows.invoice_sums import added_up
-from runs.workflows.invoice_writing import to_cii, to_pdf
 from tests.booking import House, asked, state_of
 from tests.conftest import drive, fresh, log_lines, pause_of
 
@@ -111,7 +111,7 @@ def test_missing_data_is_asked_by_its_terms_and_goes_on_at_decide(house, monkeyp
     assert "Dear Stahlbau Huber KG," in pause.content
     head = fresh(order).thread.head
     assert head.metadata["blocking_reason"] == pause.phase
-    monkeypatch.setattr(booking, "read_invoice", lambda content: pytest.fail("extracted again"))
+    monkeypatch.setattr(steps, "read_invoice", lambda content: pytest.fail("extracted again"))
     order = house.answer(order, {"BT-31": "ATU12345675", "BT-84": samples.STEEL_IBAN})
     assert (order.status, len(house.ledger()), total(house.ledger())) == ("completed", 3, 0)
     assert [line for line in log_lines(order) if line.startswith("Executing step: ")] == [
@@ -133,7 +133,7 @@ def test_an_answer_that_still_is_wrong_is_asked_again_and_says_why(house):
 @pytest.mark.parametrize(("term", "is_valid"), [("BT-31", vat.is_valid), ("BT-84", iban.is_valid)])
 def test_the_example_beside_a_field_is_taken_for_an_answer(term, is_valid):
     """The VAT id "such as DE123456789" was refused by its check digit, after somebody had typed what the page shows."""
-    about = booking_questions.TERMS[term]
+    about = questions.TERMS[term]
     example = re.search(r"such as (\w+)", about["description"], re.IGNORECASE)
     assert example and re.fullmatch(about["pattern"], example[1]) and is_valid(example[1])
 
@@ -191,7 +191,7 @@ def test_a_number_that_is_booked_already_is_not_booked_again_unless_it_is_anothe
 
 def test_two_orders_of_one_invoice_at_once_book_it_once(house, monkeypatch):
     """P4, P6: both were sure when they decided; the ledger lets one in, and the other asks a bookkeeper."""
-    original = booking_ledger.append
+    original = ledger.append
     others: list[WorkOrder | None] = []
 
     def meanwhile(path, entries, *, check):
@@ -200,7 +200,7 @@ def test_two_orders_of_one_invoice_at_once_book_it_once(house, monkeypatch):
             others[0] = house.book(samples.correct())
         return original(path, entries, check=check)
 
-    monkeypatch.setattr(booking_ledger, "append", meanwhile)
+    monkeypatch.setattr(ledger, "append", meanwhile)
     order = house.book(samples.correct())
     assert others[0].status == "completed"
     assert (order.status, asked(order)[1][0], len(house.ledger())) == ("paused", "not_duplicate", 4)
@@ -417,13 +417,13 @@ def test_the_longest_questions_fit_a_schema(house):
 
 def test_a_worker_that_dies_after_the_append_books_nothing_twice(house, monkeypatch):
     """P4: the append happened, its record did not; the same step on another worker finds its entries and goes on."""
-    original = booking_ledger.append
+    original = ledger.append
 
     def dies(path, entries, *, check):
         original(path, entries, check=check)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(booking_ledger, "append", dies)
+    monkeypatch.setattr(ledger, "append", dies)
     with pytest.raises(KeyboardInterrupt):
         house.book(samples.correct())
     monkeypatch.undo()
@@ -512,35 +512,35 @@ def test_words_of_the_supplier_are_words_on_the_card_and_no_formula_in_the_ledge
 
 
 def entry(name, **changes):
-    return {**dict.fromkeys(booking_ledger.COLUMNS, ""), "entry": name, "amount": "1.00", **changes}
+    return {**dict.fromkeys(ledger.COLUMNS, ""), "entry": name, "amount": "1.00", **changes}
 
 
 @pytest.mark.parametrize("torn", [b"e3,wo_1,700", b'e3,"wo_', b"e3"])
 def test_a_half_written_line_is_cut_off_before_the_next_append(tmp_path, torn):
     path = tmp_path / "ledger.csv"
-    assert booking_ledger.append(path, [entry("e1"), entry("e2")], check=lambda: None) == 2
+    assert ledger.append(path, [entry("e1"), entry("e2")], check=lambda: None) == 2
     with path.open("ab") as file:
         file.write(torn)
-    assert len(booking_ledger.read(path)) == 2
-    assert booking_ledger.append(path, [entry("e2"), entry("e3")], check=lambda: None) == 1
+    assert len(ledger.read(path)) == 2
+    assert ledger.append(path, [entry("e2"), entry("e3")], check=lambda: None) == 1
     with path.open(newline="") as file:
         assert [row["entry"] for row in csv.DictReader(file)] == ["e1", "e2", "e3"]
 
 
 def test_an_entry_with_other_values_is_refused_and_nothing_of_the_batch_is_written(tmp_path):
     path = tmp_path / "ledger.csv"
-    booking_ledger.append(path, [entry("e1", booked_at="monday")], check=lambda: None)
-    assert booking_ledger.append(path, [entry("e1", booked_at="tuesday")], check=lambda: None) == 0
+    ledger.append(path, [entry("e1", booked_at="monday")], check=lambda: None)
+    assert ledger.append(path, [entry("e1", booked_at="tuesday")], check=lambda: None) == 0
     before = path.read_bytes()
     with pytest.raises(AlreadyBooked):
-        booking_ledger.append(path, [entry("e2"), entry("e1", amount="2.00")], check=lambda: None)
+        ledger.append(path, [entry("e2"), entry("e1", amount="2.00")], check=lambda: None)
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1-2", "-x", "@SUM(A1)", "\t=1"])
 def test_no_cell_is_a_formula(text):
-    assert not booking_ledger.safe(text).startswith(("=", "+", "-", "@", "\t"))
+    assert not ledger.safe(text).startswith(("=", "+", "-", "@", "\t"))
 
 
 def test_an_amount_is_left_as_it_is():
-    assert booking_ledger.safe("-885.36") == "-885.36"
+    assert ledger.safe("-885.36") == "-885.36"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
-from runs.workflows import invoice_samples as samples
+from runs.contrib.einvoice import samples as samples
 from tests.booking import House, state_of
 from tests.conftest import drive
 

@@ -11,10 +11,10 @@ import pytest
 
 from runs import definitions
 from runs import services as runs
+from runs.contrib.booking import ledger as booking_ledger
+from runs.contrib.einvoice import samples as samples
 from runs.models import Run
 from runs.states import COMPLETED, PENDING
-from runs.workflows import booking_ledger
-from runs.workflows import invoice_samples as samples
 from tests import crash
 from tests.conftest import drive
 from tests.runs.test_booking import house

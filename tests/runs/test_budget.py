@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from checkpoints.models import Checkpoint
-from hitl import invariants
+from hitl.operations import invariants
 from runs import definitions
 from runs import services as runs
 from runs.workflows.base import Commit, Go

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.workflows import calls, schemas
-from runs.workflows.calls import Call
+from runs.workflows import schemas, tool_calls
+from runs.workflows.tool_calls import Call
 
 MAIL = Call(
     id="c1",
@@ -19,7 +19,7 @@ MAIL = Call(
     editable=["/subject", "/body/text"],
 )
 DROP = Call(id="c2", tool="drop_table", arguments={"name": "orders"}, risk="high")
-KEPT = calls.kept([MAIL, DROP])
+KEPT = tool_calls.kept([MAIL, DROP])
 
 
 def payload(**answers):
@@ -47,7 +47,7 @@ NO = {"decision": "reject", "reason": "too risky"}
 )
 def test_an_answer_decides_every_call_and_no_other(answer, paths):
     """S2-26, F5."""
-    assert set(schemas.validate_resume_payload(schemas.check_inputs(calls.required(KEPT)), answer)) == paths
+    assert set(schemas.validate_resume_payload(schemas.check_inputs(tool_calls.required(KEPT)), answer)) == paths
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_an_answer_decides_every_call_and_no_other(answer, paths):
 )
 def test_what_is_outside_the_allow_list_is_refused(answer, path, words):
     """S2-26: edits within the allowed paths only, a rejection with its reason."""
-    assert words in calls.faults(KEPT, payload(c1=answer, c2=OK))[f"calls.{path}"][0]
+    assert words in tool_calls.faults(KEPT, payload(c1=answer, c2=OK))[f"calls.{path}"][0]
 
 
 def told(step, decided):
@@ -79,32 +79,32 @@ def told(step, decided):
 def test_what_was_decided_is_all_that_a_step_may_make():
     """F5: two approved, one of them with changes; the rejected one is in no list."""
     answer = payload(c1=edited(subject="Hello", body={"text": "y", "html": True}), c2=NO)
-    assert not calls.faults(KEPT, answer)
-    context = told("act", calls.decided(KEPT, answer))
-    (call,) = calls.approved(context, "act")
+    assert not tool_calls.faults(KEPT, answer)
+    context = told("act", tool_calls.decided(KEPT, answer))
+    (call,) = tool_calls.approved(context, "act")
     assert (call.id, call.tool, call.arguments["subject"], call.edited) == ("c1", "send_mail", "Hello", True)
-    assert calls.rejected(context, "act") == {"c2": "too risky"}
-    assert calls.approved(context, "other") == []
+    assert tool_calls.rejected(context, "act") == {"c2": "too risky"}
+    assert tool_calls.approved(context, "other") == []
 
 
 def test_an_approval_is_bound_to_the_arguments_that_were_shown():
     """F5, F16: another call under the same id was approved by nobody."""
-    context = told("act", calls.decided(KEPT, payload(c1=edited(subject="Hello"), c2=OK)))
-    assert calls.all_decided(context, "act", [MAIL, DROP])
-    assert [call.id for call in calls.approved(context, "act", [MAIL, DROP])] == ["c1", "c2"]
+    context = told("act", tool_calls.decided(KEPT, payload(c1=edited(subject="Hello"), c2=OK)))
+    assert tool_calls.all_decided(context, "act", [MAIL, DROP])
+    assert [call.id for call in tool_calls.approved(context, "act", [MAIL, DROP])] == ["c1", "c2"]
     for other in (Call(id="c2", tool="drop_table", arguments={"name": "users"}), Call(id="c2", tool="x", arguments={"name": "orders"})):
-        assert not calls.all_decided(context, "act", [other])
-        assert calls.approved(context, "act", [other]) == []
+        assert not tool_calls.all_decided(context, "act", [other])
+        assert tool_calls.approved(context, "act", [other]) == []
 
 
 def test_an_edit_that_changes_nothing_is_an_approval():
-    assert calls.decided(KEPT, payload(c1=edited(), c2=OK))["c1"]["decision"] == "approve"
+    assert tool_calls.decided(KEPT, payload(c1=edited(), c2=OK))["c1"]["decision"] == "approve"
 
 
 def test_edited_arguments_fit_the_tools_own_schema():
     schema = {"type": "object", "properties": {"subject": {"type": "string", "maxLength": 3}}}
-    kept = calls.kept([Call(id="c1", tool="t", arguments={"subject": "a"}, editable=[""], schema=schema)])
-    found = calls.faults(kept, payload(c1={"decision": "edit", "arguments": {"subject": "long"}}))
+    kept = tool_calls.kept([Call(id="c1", tool="t", arguments={"subject": "a"}, editable=[""], schema=schema)])
+    found = tool_calls.faults(kept, payload(c1={"decision": "edit", "arguments": {"subject": "long"}}))
     assert found == {"calls.c1.arguments": ["subject: May have up to 3 characters."]}
 
 
@@ -119,11 +119,11 @@ ARGUMENTS = st.dictionaries(st.text("ab/~", max_size=2), VALUES, max_size=3)
 @given(ARGUMENTS, ARGUMENTS, st.data())
 def test_whatever_is_edited_outside_of_the_allowed_places_is_found(before, after, data):
     """S2-26: nothing differs outside of the pointers exactly where the answer is taken."""
-    changed = list(calls._changes(before, after))
+    changed = list(tool_calls._changes(before, after))
     assert (changed == []) == (json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True))
     allowed = data.draw(st.lists(st.sampled_from(changed), unique=True)) if changed else []
-    kept = calls.kept([Call(id="c", tool="t", arguments=before, editable=allowed or ["/none"])])
-    refused = calls.faults(kept, payload(c={"decision": "edit", "arguments": after}))
+    kept = tool_calls.kept([Call(id="c", tool="t", arguments=before, editable=allowed or ["/none"])])
+    refused = tool_calls.faults(kept, payload(c={"decision": "edit", "arguments": after}))
     outside = [path for path in changed if not any(path == one or path.startswith(f"{one}/") for one in allowed)]
     assert bool(refused) == bool(outside)
 
@@ -142,5 +142,5 @@ def test_whatever_is_edited_outside_of_the_allowed_places_is_found(before, after
 )
 def test_calls_that_cannot_be_told_apart_are_not_asked_about(bad):
     """F5: ids are unique."""
-    with pytest.raises(calls.CallsRefused):
-        calls.kept(bad)
+    with pytest.raises(tool_calls.CallsRefused):
+        tool_calls.kept(bad)

@@ -13,8 +13,9 @@ from django.utils import timezone
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event
-from hitl import invariants, services
+from hitl.decisions import services
 from hitl.models import Via
+from hitl.operations import invariants
 from runs import definitions
 from runs import services as runs
 from runs.engine import recovery

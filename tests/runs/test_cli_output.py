@@ -9,10 +9,10 @@ import pytest
 
 from runs.agents.config import Agent
 from runs.agents.step import prompt_of
+from runs.contrib.coding.cli_output import Answer, Call, Reader
+from runs.contrib.coding.cli_presets import PRESETS
+from runs.contrib.coding.command_config import check, rules_of
 from runs.workflows import prompts
-from runs.workflows.cli_output import Answer, Call, Reader
-from runs.workflows.cli_presets import PRESETS
-from runs.workflows.command_config import check, rules_of
 from tests.runs.repositories import order_for
 
 LINES: dict[str, list[Any]] = {

@@ -9,8 +9,9 @@ from django.contrib.auth.models import Permission
 from django.urls import reverse
 from django.utils import timezone
 
-from hitl import invariants, services
+from hitl.decisions import services
 from hitl.models import Via
+from hitl.operations import invariants
 from runs import definitions, tasks
 from runs.engine import recovery
 from runs.engine.code_changes import LOOK_AGAIN

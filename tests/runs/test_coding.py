@@ -12,14 +12,14 @@ from django.contrib.auth.models import Permission
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
 from runs.agents.scripted import Wanted
+from runs.contrib.coding.agents import READING, WRITING
 from runs.engine.advance import advance
 from runs.models import Artifact, Definition, WorkOrder
-from runs.workflows.coding_agent import READING, WRITING
 from runs.workflows.registry import NotReady
 from tests.conftest import fresh, head_of, pause_of
 from tests.databases import file_database as file_database

@@ -6,12 +6,12 @@ import pytest
 
 from checkpoints import store
 from checkpoints.models import Checkpoint
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
-from runs.forks import NothingToFork
 from runs.models import Run
 from runs.services import InputInvalid
+from runs.services.forks import NothingToFork
 from runs.states import RunEnded
 from tests import steps
 from tests.anything import state_of

@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 from django.db import connection
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
 from runs.engine.advance import advance

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from checkpoints import store
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs

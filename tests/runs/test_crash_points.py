@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event, Memo
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
 from runs.engine import recovery

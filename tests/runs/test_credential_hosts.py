@@ -11,10 +11,11 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from runs import credentials, hosts, threads
 from runs.agents import model
-from runs.engine import delivering
+from runs.engine import delivery
 from runs.models import Credential, Repository
+from runs.security import allowed_hosts, credentials
+from runs.threads import turns
 from runs.workflows.base import Proposal, StepFailed
 from tests import agents
 from tests.databases import file_database as file_database
@@ -31,7 +32,7 @@ from tests.sealing import NEW, keys
      ("10.0.0.1", "10.0.0.1"), ("my_forge", "my_forge"), ("example.org.", "example.org")],
 )  # fmt: skip
 def test_hosts_are_kept_in_one_writing(entry, kept):
-    assert hosts.parse([entry, kept]) == [kept]
+    assert allowed_hosts.parse([entry, kept]) == [kept]
 
 
 @pytest.mark.parametrize(
@@ -40,10 +41,10 @@ def test_hosts_are_kept_in_one_writing(entry, kept):
      "-a.org", "a..b", "x" * 300, "host:", "müller.example"],
 )  # fmt: skip
 def test_what_is_no_host_is_refused_by_name(entry):
-    with pytest.raises(hosts.HostInvalid, match="is no host"):
-        hosts.parse([entry])
-    with pytest.raises(hosts.HostInvalid, match="up to 50"):
-        hosts.parse([f"h{number}" for number in range(51)])
+    with pytest.raises(allowed_hosts.HostInvalid, match="is no host"):
+        allowed_hosts.parse([entry])
+    with pytest.raises(allowed_hosts.HostInvalid, match="up to 50"):
+        allowed_hosts.parse([f"h{number}" for number in range(51)])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_what_is_no_host_is_refused_by_name(entry):
 )
 def test_an_address_is_at_a_host_or_it_is_not(url, entry, covered):
     """One that two readers could take differently is at none."""
-    assert hosts.covers([entry], url) is covered
+    assert allowed_hosts.covers([entry], url) is covered
 
 
 # Who gets it
@@ -115,13 +116,13 @@ def test_an_agent_sends_its_key_to_a_host_of_the_credential_alone(ana):
     with serving(by_loop(Answer("Fine."))) as endpoint:
         agents.load(endpoint.url, credential="model")
         credentials.put("model", KEY, sent_to=["api.openai.com"])
-        run = agents.say(threads.open_thread(by=ana), "Go", by=ana)
+        run = agents.say(turns.open_thread(by=ana), "Go", by=ana)
         assert (run.status, run.failure_code, endpoint.requests) == ("failed", "credential_host", [])
         assert endpoint.url.removeprefix("http://").removesuffix("/v1") in run.error and KEY not in run.error
         call_command(
             "credential", "bind", "model", "--host", endpoint.url.removeprefix("http://").removesuffix("/v1"), stdout=io.StringIO()
         )
-        assert agents.say(threads.open_thread(by=ana), "Go", by=ana).status == "completed"
+        assert agents.say(turns.open_thread(by=ana), "Go", by=ana).status == "completed"
         assert endpoint.keys == [KEY]
 
 
@@ -130,9 +131,9 @@ def test_a_provider_without_an_address_is_asked_at_its_own_whatever_the_environm
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://evil.example/v1")
     for named, host in (("openai:gpt", "api.openai.com"), ("anthropic:claude", "api.anthropic.com")):
         endpoint = model.Endpoint(model=named)
-        assert hosts.shown(endpoint.address) == host
+        assert allowed_hosts.shown(endpoint.address) == host
         made = model._openai if endpoint.provider == "openai" else model._anthropic
-        assert hosts.shown(str(made(endpoint, "x", KEY, None).base_url)) == host
+        assert allowed_hosts.shown(str(made(endpoint, "x", KEY, None).base_url)) == host
 
 
 @pytest.mark.django_db
@@ -146,17 +147,17 @@ def test_forges_and_git_are_given_it_for_their_own_host(settings):
 
     credentials.put("forge", KEY, sent_to=["github.com"])
     place = Repository(name="r", url="https://github.com/a/b.git", forge="github", credential="forge")
-    access = delivering.access_to(place, give)
+    access = delivery.access_to(place, give)
     assert access is not None and access.token == KEY
     wanted = Proposal(branch="b", base="", title="t", body="")
     with pytest.raises(StepFailed) as refused:
-        delivering.propose_at(place, give, wanted)
+        delivery.propose_at(place, give, wanted)
     assert refused.value.code == "credential_host" and "not to api.github.com" in str(refused.value)
     elsewhere = Repository(name="r", url="https://git.evil.example/a/b.git", credential="forge")
     with pytest.raises(StepFailed, match=r"not to git\.evil\.example"):
-        delivering.access_to(elsewhere, give)
+        delivery.access_to(elsewhere, give)
     assert asked == ["https://github.com/a/b.git", "https://api.github.com", "https://git.evil.example/a/b.git"]
-    assert delivering.access_to(Repository(name="r", url="git@github.com:a/b.git", credential="forge"), give) is None
+    assert delivery.access_to(Repository(name="r", url="git@github.com:a/b.git", credential="forge"), give) is None
     assert len(asked) == 3, "who is reached without a token gets none"
 
 

@@ -16,12 +16,14 @@ from django.db.models import QuerySet
 from django.test import Client
 from django.urls import reverse
 
-from checkpoints import portable
+from checkpoints.export import thread_document
 from checkpoints.models import Event, Memo
-from hitl import erasure, services
+from hitl.decisions import services
 from hitl.models import Via
-from runs import credentials, definitions
+from hitl.threads import erasure
+from runs import definitions
 from runs.models import Credential, Pause, Run
+from runs.security import credentials
 from runs.workflows.base import Ask, Call, Context, Go, Outcome, Report, State, StepFailed
 from runs.workflows.registry import step
 from tests.conftest import drive, pause_of, state_at_head
@@ -257,7 +259,7 @@ def test_a_secret_is_in_no_error_and_in_no_line_of_the_servers_log(leaky, caplog
 
 def test_exports_and_erasures_neither_carry_nor_touch_credentials(leaky, ana):
     order = leaky("test.leaking_then_fine")
-    document = json.dumps(portable.export(order.thread))
+    document = json.dumps(thread_document.export(order.thread))
     assert order.status == "completed" and SECRET not in document and "forge" not in document
     erasure.erase(order.thread_id, by="root", reason="asked for")
     assert credentials.resolve("forge", team_id=None) == SECRET

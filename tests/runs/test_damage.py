@@ -7,12 +7,14 @@ from django.utils import timezone
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, CheckpointStatus, Memo
-from hitl import invariants, services
+from checkpoints.store import rows as rows_of_checkpoints
+from hitl.decisions import services
 from hitl.models import Via
+from hitl.operations import invariants
 from runs import services as runs
-from runs import threads
 from runs.engine.advance import advance
 from runs.models import Run
+from runs.threads import turns
 from runs.workflows.base import Go, StepFailed
 from tests.anything import order_that as order_that
 from tests.anything import state_of
@@ -104,9 +106,9 @@ def test_the_step_that_runs_again_has_the_key_that_it_had(order_that, ana):
 def test_a_damaged_snapshot_spoils_all_that_builds_on_it_and_the_one_before_it_is_found(order_that, monkeypatch, ana):
     order = order_that(looping(9))
     good = stepwise(order, 3)
-    monkeypatch.setattr(store, "SNAPSHOT_EVERY", 0)
+    monkeypatch.setattr(rows_of_checkpoints, "SNAPSHOT_EVERY", 0)
     snapshot = stepwise(order, 1)
-    monkeypatch.setattr(store, "SNAPSHOT_EVERY", 20)
+    monkeypatch.setattr(rows_of_checkpoints, "SNAPSHOT_EVERY", 20)
     stepwise(order, 3)
     assert snapshot.is_snapshot
     damage(snapshot, '{"state":{}}')
@@ -177,11 +179,11 @@ def test_where_no_ancestor_is_good_nothing_is_made_up(make_order, ana):
 
 def test_new_input_is_never_lost_by_falling_back_behind_it(templates, ana):
     """The next turn's first checkpoint holds the input: what came before it is not where that turn stood."""
-    thread = threads.open_thread(by=ana)
-    first = threads.invoke(thread.pk, threads.Turn(template="writing-quick", input={"turn": 1}), by=ana)
+    thread = turns.open_thread(by=ana)
+    first = turns.invoke(thread.pk, turns.Turn(template="writing-quick", input={"turn": 1}), by=ana)
     while advance(first.pk, budget=60):
         pass
-    second = threads.invoke(thread.pk, threads.Turn(input={"turn": 2}), by=ana)
+    second = turns.invoke(thread.pk, turns.Turn(input={"turn": 2}), by=ana)
     thread.refresh_from_db()
     damage(thread.head, '{"set":{},"unset":["turn"]}')
     advance(second.pk, budget=60)

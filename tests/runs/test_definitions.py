@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runs import definitions, shipped
+from runs import definitions
 from runs import services as runs
-from runs.definitions import TemplateInvalid, TemplateNotFound
+from runs.definitions import TemplateInvalid, TemplateNotFound, shipped
 from runs.models import Definition, StepTemplate, Template
 from runs.workflows import schemas
 from tests.checkpoints.test_codec import values

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
-from runs import credentials, definitions
+from runs import definitions
 from runs import services as runs
-from runs.engine import delivering, record
+from runs.engine import delivery as delivering
+from runs.engine import record
 from runs.models import Repository, Run, WorkOrder
+from runs.security import credentials
 from runs.workflows import deliver as delivery
 from runs.workflows.base import Context, Go, Outcome, Report, State
 from runs.workflows.registry import step

@@ -11,14 +11,14 @@ import pytest
 
 from checkpoints import store
 from checkpoints.models import Checkpoint
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
 from runs.agents.scripted import Wanted
+from runs.contrib.coding import agents
 from runs.engine.advance import advance
 from runs.models import Repository, WorkOrder
-from runs.workflows import coding_agent
 from tests.conftest import fresh, head_of, pause_of
 from tests.databases import file_database as file_database
 from tests.runs.behind import swap_commit
@@ -42,7 +42,7 @@ def scripted(history: Any, tools: Any) -> Any:
 STEPS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "a command": [("command", {"command": WRITES})],
     "a command that looks at another's": [("command", {"command": WRITES}), ("command", {"command": LOOKS, "changes": "discard"})],
-    "an agent": [("agent", {"model": "scripted", **coding_agent.WRITING})],
+    "an agent": [("agent", {"model": "scripted", **agents.WRITING})],
 }
 
 

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints.models import Event, Memo
-from checkpoints.redaction import MARKER
-from runs import credentials, encodings
-from runs.engine.scrubbing import Said, Scrub
+from checkpoints.state.redaction import MARKER
+from runs.engine.secret_filter import Said, Scrub
 from runs.models import Run
+from runs.processes import secret_encodings
+from runs.security import credentials
 from runs.workflows.base import Context, Go, Outcome, State
 from tests.anything import order_that as order_that
 from tests.conftest import drive, state_at_head
@@ -89,7 +90,7 @@ def test_a_secret_is_found_in_base64_wherever_it_stands_among_other_bytes(secret
 def test_what_holds_no_secret_is_the_very_same(text, secret):
     scrub = scrub_of(secret)
     value = {"text": [text, 1, None]}
-    if not any(form.text in text for form in encodings.forms(secret)):
+    if not any(form.text in text for form in secret_encodings.forms(secret)):
         assert scrub(value) is value
 
 

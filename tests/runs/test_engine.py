@@ -6,7 +6,7 @@ import pytest
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs.models import Pause, Run
 from tests import steps

@@ -10,8 +10,8 @@ import pytest
 from project import settings as given
 from runs import checks
 from runs.agents.model import Endpoint
-from runs.forges import proposing
-from runs.forges.places import Place
+from runs.git.forges import proposing
+from runs.git.forges.places import Place
 from runs.workflows import extras
 from runs.workflows.base import StepFailed
 from tests.runs.repositories import failure

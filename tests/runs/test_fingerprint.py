@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runs.workflows import repo_tidy
+from runs.contrib.repo_tidy import steps
 from runs.workflows.fingerprint import fingerprint
 from runs.workflows.registry import find
 
@@ -194,7 +194,7 @@ def test_another_process_and_another_hash_seed_come_to_the_same():
         subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
         for seed in ("1", "2")
     }
-    assert found == {f"{fingerprint(repo_tidy.plan)}\n".encode()}
+    assert found == {f"{fingerprint(steps.plan)}\n".encode()}
 
 
 def test_the_shipped_steps_differ():

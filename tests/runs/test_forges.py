@@ -3,8 +3,8 @@
 import pytest
 import requests
 
-from runs.forges.places import BadForge, Place, checked_url, project_of
-from runs.forges.proposing import propose
+from runs.git.forges.places import BadForge, Place, checked_url, project_of
+from runs.git.forges.proposing import propose
 from runs.workflows.base import Proposal, StepFailed
 from tests.forge_server import LOST, PROJECT, SLOW, TOKEN, serving
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints.differences import commit_of
+from checkpoints.forensics.diff import commit_of
 from checkpoints.models import Checkpoint
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
-from runs import forks
 from runs import services as runs
 from runs.engine.context import workspace_path
 from runs.models import WorkOrder
+from runs.services import forks
 from tests.conftest import drive, fresh, head_of, pause_of
 from tests.runs.repositories import UNTIDY, git, make_repository
 

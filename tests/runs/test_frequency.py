@@ -9,16 +9,18 @@ from hypothesis import strategies as st
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Memo
-from hitl import invariants, services
+from hitl.decisions import services
 from hitl.models import Via
-from runs import asking_again, definitions
+from hitl.operations import invariants
+from runs import definitions
 from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
-from runs.engine.begin import NothingKept
-from runs.forks import NothingToFork
-from runs.frequency import PROMISES, Frequency
+from runs.engine.start import NothingKept
 from runs.models import WorkOrder
+from runs.models.frequency import PROMISES, Frequency
+from runs.services import resubmit
+from runs.services.forks import NothingToFork
 from runs.workflows.base import Ask, Commit, Go, Report, StepFailed
 from tests import crash, steps
 from tests.anything import DOES, state_of
@@ -317,7 +319,7 @@ def test_without_checkpoints_a_failure_leaves_nothing_to_go_on_from(order_that, 
         runs.retry(order.pk, by=ana)
     with pytest.raises(NothingToFork, match="keeps no checkpoints"):
         runs.fork(head_of(order).pk, by=ana, reason="again")
-    again = fresh(asking_again.again(order.pk, by=ana))
+    again = fresh(resubmit.again(order.pk, by=ana))
     DOES["step"] = looping(1)
     assert drive(again).status == "completed"
     assert broken() == []

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.engine import questions
-from runs.workflows import calls, schemas
+from runs.langgraph.questions import REPLY, Dialect, Raised, answer, question, wishes
+from runs.workflows import schemas, tool_calls
 from runs.workflows.base import StepFailed
-from runs.workflows.graph_questions import REPLY, Dialect, Raised, answer, question, wishes
 from runs.workflows.sequence import APPROVE, REVISE
 
 ID = "0123456789abcdef0123456789abcdef"
@@ -59,7 +59,7 @@ def test_any_value_of_an_interrupt_can_be_asked(value):
     assert found.question
     assert set(found.ways.values()) == {"s"}
     kept = questions.calls_of(found)
-    schemas.check_inputs(calls.required(kept) if kept else found.required_inputs)
+    schemas.check_inputs(tool_calls.required(kept) if kept else found.required_inputs)
     assert questions.kind_of(found)
 
 
@@ -75,8 +75,8 @@ def test_every_answer_to_calls_is_one_that_the_graph_allows(data, value):
         kept = questions.calls_of(found)
         choices = [data.draw(st.sampled_from(["approve", "reject", *(["edit"] if call["editable"] else [])])) for call in kept]
         payload = {"calls": {call["id"]: _decision(one, call) for call, one in zip(kept, choices, strict=True)}}
-        assert not schemas.validate_resume_payload(calls.required(kept), payload)
-        decided: dict[str, Any] = {"calls": calls.decided(kept, payload)}
+        assert not schemas.validate_resume_payload(tool_calls.required(kept), payload)
+        decided: dict[str, Any] = {"calls": tool_calls.decided(kept, payload)}
     else:
         shown = found.required_inputs["properties"][REPLY]["properties"]
         choices = [data.draw(st.sampled_from(part["properties"]["decision"]["enum"])) for part in shown.values()]
@@ -100,7 +100,7 @@ def test_one_call_is_answered_with_one_decision():
     (call,) = asked(value, schema).calls
     assert (call.tool, call.editable) == ("drop", [""])
     assert not asked(value).calls[0].editable
-    decided = calls.decided(questions.calls_of(asked(value, schema)), None)
+    decided = tool_calls.decided(questions.calls_of(asked(value, schema)), None)
     assert answered(value, APPROVE, schema, calls=decided) == {"type": "approve"}
 
 
@@ -116,7 +116,7 @@ def test_words_answer_the_one_call_that_takes_them():
 def test_what_was_decided_on_other_arguments_decides_nothing():
     """F5."""
     value: Any = {"action_request": {"action": "pay", "args": {"sum": 1}}, "config": {"allow_accept": True, "allow_ignore": True}}
-    decided = calls.decided(questions.calls_of(asked(value)), None)
+    decided = tool_calls.decided(questions.calls_of(asked(value)), None)
     value["action_request"]["args"] = {"sum": 1000}
     with pytest.raises(StepFailed):
         answered(value, APPROVE, calls=decided)

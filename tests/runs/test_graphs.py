@@ -11,21 +11,24 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from checkpoints import codec, ids, portable, store
-from checkpoints.graph_models import GraphCheckpoint, GraphThread
+from checkpoints import ids, store
+from checkpoints.export import thread_document
 from checkpoints.langgraph import DjangoSaver
 from checkpoints.models import Checkpoint, Event, EventKind
-from hitl import portable as whole
-from hitl import services, threads
+from checkpoints.models.graphs import GraphCheckpoint, GraphThread
+from checkpoints.state import codec
+from hitl.decisions import services
 from hitl.models import Via
+from hitl.threads import export as whole
+from hitl.threads import messages
 from runs import definitions
 from runs import services as runs
 from runs.definitions import TemplateInvalid
 from runs.engine import record, recovery
 from runs.engine.advance import advance
-from runs.forks import NothingToFork
+from runs.langgraph import step as step
 from runs.models import Pause, Run, WorkOrder
-from runs.steps import graphs as step
+from runs.services.forks import NothingToFork
 from tests import steps
 from tests.conftest import drive, fresh, log_lines, pause_of, state_at_head
 from tests.crash import Killed, child_environment, expire_leases, work_off
@@ -504,10 +507,10 @@ def test_an_imported_run_begins_its_graph_anew(graph_order, zoe):
     order = drive(graph_order("line"))
     document = json.loads(codec.encode(whole.export(order.thread_id)))
     document["runs"][0]["input"] = {"topic": "tea"}  # an order's is not in a document
-    thread = whole.load(portable.read(signed(document), limit=10_000_000), owner=zoe).thread
+    thread = whole.load(thread_document.read(signed(document), limit=10_000_000), owner=zoe).thread
     run = Run.objects.get(thread=thread)
     assert run.failure_code == "imported"
-    resumed = threads.resume(run.pk, by=zoe, via=Via.REST).run
+    resumed = messages.resume(run.pk, by=zoe, via=Via.REST).run
     while advance(resumed.pk, budget=60):
         pass
     pause = Pause.objects.open().get(run=resumed)

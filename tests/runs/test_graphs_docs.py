@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import definitions
 from tests.conftest import drive, pause_of, state_at_head

@@ -15,9 +15,9 @@ PROGRAM = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from runs.steps.workspace import GitWorkspace
+from runs.git.workspace import GitWorkspace
 from runs.workflows.base import Context, StepFailed
-from runs.workflows.command import command
+from runs.contrib.coding.command import command
 from tests.runs.repositories import make_repository, never, order_for
 
 folder, told, kept = Path(sys.argv[1]), [], {}

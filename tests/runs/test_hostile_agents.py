@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from hitl.markdown import render
-from runs.steps import process
+from hitl.rendering.markdown import render
+from runs.contrib.coding.command import command
+from runs.contrib.coding.steps import plan_together
+from runs.processes import process
 from runs.workflows.base import Context, Go, StepFailed, Stopped
-from runs.workflows.coding import plan_together
-from runs.workflows.command import command
 from tests.runs.repositories import Desk, failure, git, make_repository
 from tests.stack import until
 

@@ -10,11 +10,11 @@ from django.core.management import call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
-from runs import inflight
+from runs.definitions import compatibility
+from runs.definitions.readiness import CannotRun
 from runs.models import Definition, WorkOrder
-from runs.readiness import CannotRun
 from runs.workflows.fingerprint import fingerprint
 from tests import steps
 from tests.conftest import drive, fresh, pause_of
@@ -41,7 +41,7 @@ def answered(order, by, *actions):
 
 
 def verdicts():
-    return [(found.verdict, found.steps, found.count) for found in inflight.report()]
+    return [(found.verdict, found.steps, found.count) for found in compatibility.report()]
 
 
 def test_a_definition_holds_what_its_steps_do(make_order):
@@ -57,14 +57,14 @@ def test_new_code_makes_a_new_definition_for_new_orders_only(make_order, monkeyp
 
 
 def test_nothing_under_way_is_nothing_to_report(db):
-    assert inflight.report() == []
+    assert compatibility.report() == []
     assert command() == (0, "Runs under way: 0. Of them 0 would not go on as they were meant to.\n")
 
 
 def test_runs_go_on_with_the_code_they_were_made_with(paused, make_order):
     order = make_order()
     assert verdicts() == [("compatible", (), 2)]
-    [found] = inflight.report()
+    [found] = compatibility.report()
     assert (found.definition, found.template) == (order.definition_id, "writing v1")
     assert found.runs == (paused.latest_run.shown_id, order.latest_run.shown_id)
 
@@ -105,7 +105,7 @@ def test_runs_of_one_definition_are_judged_by_where_they_are(make_order, ana, mo
     early, late = make_order(), make_order()
     answered(late, ana, "approve", "skip_review")
     steps.deploy(monkeypatch, work=steps.plan)
-    changed, well = inflight.report()
+    changed, well = compatibility.report()
     assert (changed.verdict, changed.runs) == ("changed", (early.latest_run.shown_id,))
     assert (well.verdict, well.runs) == ("compatible", (late.latest_run.shown_id,))
     assert changed.definition == well.definition
@@ -139,13 +139,13 @@ def test_runs_that_have_ended_do_not_count(make_order, ana, monkeypatch):
     cancelled = make_order()
     services.cancel_order(cancelled.pk, by=ana, via=Via.PAGE)
     steps.deploy(monkeypatch, plan=None)
-    assert inflight.report() == []
+    assert compatibility.report() == []
 
 
 def test_many_runs_cost_no_more_queries_than_one(make_order, monkeypatch):
     def queries():
         with CaptureQueriesContext(connection) as captured:
-            inflight.report()
+            compatibility.report()
         return len(captured)
 
     make_order()
@@ -154,7 +154,7 @@ def test_many_runs_cost_no_more_queries_than_one(make_order, monkeypatch):
         make_order()
     assert queries() == one
     steps.deploy(monkeypatch, plan=None)
-    [found] = inflight.report()
+    [found] = compatibility.report()
     assert (found.count, len(found.runs)) == (15, 10)
     assert ", …" in command()[1]
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.workflows import invoice_samples as samples
-from runs.workflows.invoice_model import Extra, Tax, ThirdParty
-from runs.workflows.invoice_rules import check, iban_problem, vat_problem
-from runs.workflows.invoice_sums import added_up, recalculated, with_supplied
+from runs.contrib.einvoice import samples as samples
+from runs.contrib.einvoice.model import Extra, Tax, ThirdParty
+from runs.contrib.einvoice.rules import check, iban_problem, vat_problem
+from runs.contrib.einvoice.sums import added_up, recalculated, with_supplied
 
 D = Decimal
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runs.workflows import invoice_samples as samples
-from runs.workflows.invoice_file import read_invoice
-from runs.workflows.invoice_model import Extra, Invoice, Line, NotAnInvoice, Party, ThirdParty, Unread, dump, load
-from runs.workflows.invoice_reading import MAX_BYTES, MAX_ELEMENTS, InvoiceUnreadable
-from runs.workflows.invoice_rules import check
-from runs.workflows.invoice_sums import added_up
-from runs.workflows.invoice_writing import to_cii, to_pdf, to_ubl
+from runs.contrib.einvoice import samples as samples
+from runs.contrib.einvoice.file import read_invoice
+from runs.contrib.einvoice.model import Extra, Invoice, Line, NotAnInvoice, Party, ThirdParty, Unread, dump, load
+from runs.contrib.einvoice.rules import check
+from runs.contrib.einvoice.sums import added_up
+from runs.contrib.einvoice.writing import to_cii, to_pdf, to_ubl
+from runs.contrib.einvoice.xml import MAX_BYTES, MAX_ELEMENTS, InvoiceUnreadable
 
 WRITERS = {"ubl": to_ubl, "cii": to_cii, "pdf": to_pdf}
 words = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=40)

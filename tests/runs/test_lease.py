@@ -10,7 +10,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from checkpoints.models import Checkpoint, Event
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs.engine import lease, record, recovery
 from runs.engine.advance import _read, advance

@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints.models import Thread
-from hitl import deadlines, services
+from hitl.decisions import deadlines, services
+from hitl.decisions.services import AlreadyAnswered
 from hitl.models import Decision, Via
-from hitl.services import AlreadyAnswered
 from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.models import Pause, Run, WorkOrder

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from runs.steps.access import Access
-from runs.steps.workspace import GitWorkspace, Limits, Saved
+from runs.git.access import Access
+from runs.git.workspace import GitWorkspace, Limits, Saved
 from runs.workflows.base import Delivery, StepFailed
 from tests.forge_server import PROJECT, TOKEN, serving
 from tests.runs.repositories import add_commit, bare_copy, git, make_repository, never, order_for
@@ -277,7 +277,7 @@ def test_a_worker_that_was_killed_while_it_made_a_clone_leaves_nothing_in_the_wa
 
 def test_many_fetches_stay_quick_to_look_through(opened, work, forge, tmp_path, monkeypatch):
     """Packs are only added, since workspaces read them; one index over all of them keeps that cheap."""
-    monkeypatch.setattr("runs.steps.mirror._MANY_PACKS", 2)
+    monkeypatch.setattr("runs.git.mirror._MANY_PACKS", 2)
     for number in range(3):
         add_commit(work, {f"n{number}.py": f"n = {number}\n"})
         publish(work, forge)
@@ -354,7 +354,7 @@ def test_a_repository_larger_than_allowed_leaves_no_mirror(opened, work, forge, 
 
 
 def test_a_program_that_fills_the_workspace_is_ended(opened, monkeypatch):
-    monkeypatch.setattr("runs.steps.repository.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("runs.git.repository.LOOK_SECONDS", 0.1)
     workspace = opened(limits=Limits(folder_bytes=2_000_000, lock_seconds=3))
     workspace.restore()
     endless = ["sh", "-c", "while true; do head -c 500000 /dev/zero >> $HOME/x; done"]

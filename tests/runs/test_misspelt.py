@@ -8,9 +8,10 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.urls import reverse
 
-from runs import definitions, services, shipped
+from runs import definitions, services
+from runs.contrib.repo_tidy import templates
+from runs.definitions import shipped
 from runs.models import Template
-from runs.workflows import tidy_templates
 from tests.ruled import browser, rest
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database, pytest.mark.usefixtures("templates")]
@@ -104,7 +105,7 @@ def test_the_admin_shows_it_at_the_field(author):
 
 
 def test_the_shipped_loader_refuses_too(monkeypatch):
-    monkeypatch.setitem(tidy_templates.TEMPLATES, "shipped-wrong", {"title": "Wrong", "steps": [MISSPELT, FINISH]})
+    monkeypatch.setitem(templates.TEMPLATES, "shipped-wrong", {"title": "Wrong", "steps": [MISSPELT, FINISH]})
     with pytest.raises(definitions.TemplateInvalid, match="Did you mean pause_after"):
         shipped.load()
 

@@ -27,15 +27,15 @@ from hypothesis.stateful import (
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event
-from hitl import services
+from hitl.decisions import services
+from hitl.decisions.services import AlreadyAnswered, AnswerInvalid, NotPaused
 from hitl.models import Decision, Via
-from hitl.services import AlreadyAnswered, AnswerInvalid, NotPaused
 from runs import definitions
 from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
-from runs.forks import NothingToFork
 from runs.models import Pause, Run, WorkOrder
+from runs.services.forks import NothingToFork
 from runs.states import RunEnded
 from tests import claims, crash
 from tests.anything import state_of

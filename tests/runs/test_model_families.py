@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints import store
-from hitl import invariants, services
+from hitl.decisions import notifications, services
 from hitl.models import Via
-from hitl.outbound import planning
+from hitl.operations import invariants
 from runs import definitions
 from runs import services as runs
 from runs.engine import recovery
@@ -112,7 +112,7 @@ def test_random_families_join_as_a_walk_over_their_tree_says(templates, ana, cap
         assert state["count"] == len(planted.said)
         assert set(state["decided"]) == set(planted.asks)
         assert not Run.objects.live().filter(work_order=order).exists()
-        while planning.announce():  # as the sweep does: on a slow machine these questions are older than it may leave them
+        while notifications.announce():  # as the sweep does: on a slow machine these questions are older than it may leave them
             pass
         broken = [result for result in invariants.check(now=timezone.now()) if result.count]
         assert broken == [], [(one.invariant.code, one.ids) for one in broken]

@@ -18,16 +18,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint
-from hitl import invariants, services
+from hitl.decisions import services
+from hitl.decisions.services import AnswerInvalid
 from hitl.models import Decision, Via
-from hitl.services import AnswerInvalid
+from hitl.operations import invariants
 from runs import definitions
 from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
-from runs.forks import NothingToFork
 from runs.models import Pause, Run, WorkOrder
 from runs.services import PauseClosed
+from runs.services.forks import NothingToFork
 from runs.states import RunEnded
 from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State, StepFailed
 from runs.workflows.registry import step

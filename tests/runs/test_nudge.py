@@ -14,11 +14,11 @@ from celery.exceptions import Reject
 from django.db import transaction
 from django.utils import timezone
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
 from runs import tasks
-from runs.engine import lease, stopping
+from runs.engine import lease, shutdown
 from runs.models import Run
 from runs.states import PENDING, RUNNING
 from tests import claims, steps
@@ -351,7 +351,7 @@ def test_messages_that_come_late_or_twice_change_nothing(make_order, sent, templ
 def test_a_worker_that_stops_leaves_its_messages_to_another(make_order, sent, monkeypatch):
     """P3: the message goes back to the queue, and the run is not touched."""
     order = make_order()
-    monkeypatch.setattr(stopping, "_flag", bytearray([1]))
+    monkeypatch.setattr(shutdown, "_flag", bytearray([1]))
     with pytest.raises(Reject) as refusal:
         tasks.advance_run(str(order.latest_run_id))
     assert refusal.value.args == (None, True)  # reason, requeue
@@ -361,9 +361,9 @@ def test_a_worker_that_stops_leaves_its_messages_to_another(make_order, sent, mo
 def test_a_run_is_handed_back_at_the_boundary_once_its_worker_stops(make_order, sent, monkeypatch):
     """P4, P5: what is done is kept, the lease is given back, and a message names the run."""
     flag = bytearray(1)
-    monkeypatch.setattr(stopping, "_flag", flag)
+    monkeypatch.setattr(shutdown, "_flag", flag)
     order = make_order("writing-quick")
-    steps.HOOKS["execute"] = stopping.stop
+    steps.HOOKS["execute"] = shutdown.stop
     tasks.advance_run(str(order.latest_run_id))
     assert [step for step, _ in steps.CALLS] == ["planning", "execute"]
     run = Run.objects.get(pk=order.latest_run_id)

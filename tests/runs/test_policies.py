@@ -10,11 +10,12 @@ import pytest
 from django.utils import timezone
 
 from checkpoints.models import Event, Memo
-from runs import definitions, recipe_models
+from runs import definitions
 from runs import services as runs
 from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.models import Run
+from runs.models import templates as recipe_models
 from runs.workflows.base import Go, StepFailed
 from runs.workflows.sequence import retry_delay
 from tests.anything import order_that as order_that
@@ -91,7 +92,7 @@ def test_the_delay_is_full_jitter_under_its_cap(attempt):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_step_that_never_returns_is_ended_and_the_run_goes_its_way(order_that, monkeypatch):
-    monkeypatch.setattr("runs.engine.timed.GRACE", 0.1)
+    monkeypatch.setattr("runs.engine.time_limit.GRACE", 0.1)
     ended = threading.Event()
 
     def endless(state, context):

@@ -13,16 +13,17 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
-from checkpoints import codec, store
+from checkpoints import store
 from checkpoints.models import Checkpoint, Event, Memo
-from hitl import deadlines, services
+from checkpoints.state import codec
+from hitl.decisions import deadlines, services
 from hitl.models import Decision, Via
 from runs import services as runs
 from runs import tasks
 from runs.engine import recovery
 from runs.engine.advance import advance
-from runs.forks import NothingToFork
 from runs.models import Pause, Run
+from runs.services.forks import NothingToFork
 from runs.states import ENDED, RunEnded
 from runs.workflows.base import Ask, Done, Go, Report, State, StepFailed
 from tests import claims, steps

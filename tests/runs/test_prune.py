@@ -13,17 +13,20 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from checkpoints import housekeeping, keeping, store
-from checkpoints.chores import claim
+from checkpoints import store
 from checkpoints.models import Blob, Checkpoint, Chore, Chunk, Event, Thread
-from hitl import invariants, services
+from checkpoints.retention import housekeeping
+from checkpoints.retention import rules as keeping
+from checkpoints.retention.jobs import claim
+from hitl.decisions import services
 from hitl.models import Via
+from hitl.operations import invariants
 from runs import definitions, tasks
-from runs import keeping as runs_keeping
+from runs import retention as runs_keeping
 from runs import services as runs
 from runs.engine.advance import advance
-from runs.forks import NothingToFork
 from runs.models import Pause, Run
+from runs.services.forks import NothingToFork
 from runs.workflows.base import Go
 from tests.anything import order_that as order_that
 from tests.anything import state_of

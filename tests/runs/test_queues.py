@@ -8,7 +8,7 @@ import pytest
 from celery import current_app
 from django.utils import timezone
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import definitions, tasks
 from runs import services as runs

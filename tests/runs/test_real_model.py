@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
-from runs import definitions, threads
+from runs import definitions
 from runs.models import Pause
-from runs.threads import Turn
+from runs.threads import turns
+from runs.threads.turns import Turn
 from runs.workflows.base import Context, Done, Outcome, State
 from runs.workflows.registry import step
 from tests import agents
@@ -62,8 +63,8 @@ def test_a_real_model_answers_in_the_shape_asked_for_and_a_person_approves(url, 
         {"step_type": "execute", "name": "note", "step_template_slug": "real-note"},
     ]
     definitions.edit_template("real", title="Real", needs_repository=False, steps=steps, reducers={"messages": "upsert_by_id"})
-    thread = threads.open_thread(by=ana, team=team)
-    run = agents.go_on(threads.invoke(thread.pk, Turn(template="real", input={"input": "What is the capital of France?"}), by=ana))
+    thread = turns.open_thread(by=ana, team=team)
+    run = agents.go_on(turns.invoke(thread.pk, Turn(template="real", input={"input": "What is the capital of France?"}), by=ana))
     assert run.status == "paused", run.error
     answer = state_at_head(thread.pk)["output"]
     assert set(answer) == {"capital", "sure"}

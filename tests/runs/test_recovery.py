@@ -10,9 +10,11 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from checkpoints import codec, store
+from checkpoints import store
 from checkpoints.models import Checkpoint
-from hitl import services
+from checkpoints.state import codec
+from checkpoints.store import rows as rows_of_checkpoints
+from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
 from runs.engine import recovery
@@ -255,7 +257,7 @@ def test_a_report_with_odd_text_still_reaches_the_reviewer(order_that, odd):
 def test_a_crash_outside_the_step_leaves_the_run_to_the_next_worker(make_order, monkeypatch):
     """F10, F11: also when a worker dies between the step and its commit."""
     order = make_order()
-    monkeypatch.setattr(store, "build", lambda *args, **kwargs: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(rows_of_checkpoints, "build", lambda *args, **kwargs: (_ for _ in ()).throw(MemoryError()))
     with pytest.raises(MemoryError):
         drive(order)
     monkeypatch.undo()

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from runs.workflows import repo_tidy
+from runs.contrib.repo_tidy import steps
 from runs.workflows.base import StepFailed
 from tests.runs.repositories import Desk, git, make_repository
 
@@ -18,11 +18,11 @@ def tidy(tmp_path, files, before=None, **order):
         git(origin, "add", "-A")
         git(origin, "commit", "-q", "-m", "More")
     desk = Desk(tmp_path, origin, **order)
-    for step in (repo_tidy.plan, repo_tidy.execute, repo_tidy.review):
+    for step in (steps.plan, steps.execute, steps.review):
         outcome = desk.take(step)
-        if step is repo_tidy.plan:
+        if step is steps.plan:
             desk.text = outcome.report.content
-        if step is repo_tidy.execute:
+        if step is steps.execute:
             desk.patch = outcome.report.patch
     assert desk.state["review"]["passed"], desk.state["review"]
     return desk
@@ -32,7 +32,7 @@ def test_an_empty_repository_fails_in_words(tmp_path):
     (tmp_path / "origin").mkdir()
     git(tmp_path / "origin", "init", "-q")
     with pytest.raises(StepFailed) as failed:
-        Desk(tmp_path, tmp_path / "origin").attempt(repo_tidy.plan)
+        Desk(tmp_path, tmp_path / "origin").attempt(steps.plan)
     assert failed.value.code == "empty_repository"
 
 
@@ -40,7 +40,7 @@ def test_a_repository_without_python_has_an_empty_plan(tmp_path):
     desk = tidy(tmp_path, {"README.md": "# Hi\n"})
     assert desk.text.startswith("# Plan: nothing to do\n\nThere are no Python files in scope.")
     assert desk.subjects() == []
-    desk.take(repo_tidy.deliver)
+    desk.take(steps.deliver)
     assert desk.state["git_commit_count"] == 0
 
 

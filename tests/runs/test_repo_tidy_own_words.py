@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runs.workflows import repo_tidy
-from runs.workflows.tidy_proof import needs
-from runs.workflows.tidy_python import ASSUMED, lowest, oldest, settle, target_of
-from runs.workflows.tidy_tools import Ruff, tracked_entries
+from runs.contrib.repo_tidy import steps
+from runs.contrib.repo_tidy.proof import needs
+from runs.contrib.repo_tidy.python_versions import ASSUMED, lowest, oldest, settle, target_of
+from runs.contrib.repo_tidy.tools import Ruff, tracked_entries
 from tests.runs.repositories import UNTIDY, Desk, add_commit, codes, make_repository
 
 PYPROJECT = """
@@ -47,9 +47,9 @@ SHOP: dict[str, str | bytes] = {
 def tidied(tmp_path, files, **order):
     """A desk after plan, execute and review; the plan's text is `text`, the proof's `patch`."""
     desk = Desk(tmp_path, make_repository(tmp_path / "origin", files), **order)
-    desk.text = desk.take(repo_tidy.plan).report.content
-    desk.take(repo_tidy.execute)
-    desk.patch = desk.take(repo_tidy.review).report.content
+    desk.text = desk.take(steps.plan).report.content
+    desk.take(steps.execute)
+    desk.patch = desk.take(steps.review).report.content
     return desk
 
 
@@ -117,7 +117,7 @@ def test_a_link_for_a_configuration_is_not_followed(tmp_path):
     origin = make_repository(tmp_path / "origin", {"a.py": "import os\n", "b.py": ""})
     (origin / "ruff.toml").symlink_to("/etc/passwd")
     desk = Desk(tmp_path, add_commit(origin, {}))
-    assert "ruff.toml is a link" in desk.take(repo_tidy.plan).report.content
+    assert "ruff.toml is a link" in desk.take(steps.plan).report.content
 
 
 def test_each_file_has_its_nearest_configuration_and_those_without_one_have_none(tmp_path):
@@ -136,7 +136,7 @@ def test_each_file_has_its_nearest_configuration_and_those_without_one_have_none
 
 def test_what_a_reviewer_adds_does_not_undo_what_the_repository_leaves_out(tmp_path):
     desk = tidied(tmp_path, SHOP)
-    desk.take(repo_tidy.plan, "add UP032")
+    desk.take(steps.plan, "add UP032")
     assert "UP032" not in codes(desk)
 
 
@@ -165,7 +165,7 @@ def test_what_needed_newer_names_already_is_said_and_does_not_fail_the_proof(tmp
 def test_a_fix_that_needs_a_newer_python_does_not_hold(tmp_path, monkeypatch, written, found):
     """The proof itself: here a fix writes what 3.9 does not have."""
     desk = Desk(tmp_path, make_repository(tmp_path / "origin", SHOP))
-    desk.take(repo_tidy.plan)
+    desk.take(steps.plan)
     real = Ruff.fix
 
     def fix(ruff, code, files):
@@ -174,9 +174,9 @@ def test_a_fix_that_needs_a_newer_python_does_not_hold(tmp_path, monkeypatch, wr
 
     monkeypatch.setattr(Ruff, "fix", fix)
     desk.state["plan"]["rules"] = [rule for rule in desk.state["plan"]["rules"] if "src/shop/app.py" in rule["files"]][:1]
-    desk.take(repo_tidy.execute)
+    desk.take(steps.execute)
     monkeypatch.undo()
-    proof = desk.take(repo_tidy.review).report.content
+    proof = desk.take(steps.review).report.content
     assert proof.startswith("# ✗")
     assert found in proof
 

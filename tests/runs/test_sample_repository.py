@@ -3,10 +3,10 @@ from io import StringIO
 import pytest
 from django.core.management.base import CommandError
 
+from runs.contrib.repo_tidy import steps
+from runs.git.samples import FolderInUse, make_sample
+from runs.git.sources import check_source
 from runs.management.commands.sample_repository import Command
-from runs.steps.samples import FolderInUse, make_sample
-from runs.steps.sources import check_source
-from runs.workflows import repo_tidy
 from tests.runs.repositories import Desk, git
 
 
@@ -48,21 +48,21 @@ def test_a_folder_with_something_else_is_refused_untouched(tmp_path):
 
 def test_there_is_work_to_do_in_it(sample, tmp_path):
     desk = Desk(tmp_path, sample)
-    desk.take(repo_tidy.plan)
+    desk.take(steps.plan)
     assert desk.state["plan"]["fixes"] > 100
     assert len([rule for rule in desk.state["plan"]["rules"] if rule["fixable"]]) >= 5
-    desk.take(repo_tidy.plan, "not in tests/")
-    desk.take(repo_tidy.execute)
-    desk.take(repo_tidy.review)
+    desk.take(steps.plan, "not in tests/")
+    desk.take(steps.execute)
+    desk.take(steps.review)
     assert desk.state["review"]["passed"], desk.state["review"]
 
 
 def test_the_readmes_own_example_of_feedback_works_on_it(sample, tmp_path):
     """Before: "only F401 in src/" gave "nothing to do", without a word on where the plan's 28 findings were gone."""
     desk = Desk(tmp_path, sample)
-    desk.take(repo_tidy.plan)
+    desk.take(steps.plan)
     before = next(rule for rule in desk.state["plan"]["rules"] if rule["code"] == "F401")
-    text = desk.take(repo_tidy.plan, "only F401 in src/").report.content
+    text = desk.take(steps.plan, "only F401 in src/").report.content
     [rule] = desk.state["plan"]["rules"]
     assert (rule["code"], rule["files"]) == ("F401", ["src/sample/report.py"])
     assert 0 < rule["fixable"] < before["fixable"]

@@ -12,9 +12,9 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from runs import checks, env
-from runs.steps import sandbox
+from runs.contrib.coding.command import command
+from runs.processes import sandbox
 from runs.workflows.base import Stopped
-from runs.workflows.command import command
 from tests.runs.repositories import failure
 from tests.runs.test_hostile_agents import alive, hostile
 from tests.runs.test_hostile_agents import desk as desk

@@ -1,4 +1,4 @@
-"""`WAYSTATION_WORKFLOWS`: modules of one's own bring steps and templates along, as ours do (`runs.shipped`)."""
+"""`WAYSTATION_WORKFLOWS`: modules of one's own bring steps and templates along, as ours do (`runs.definitions.shipped`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from runs import services, shipped
+from runs import services
+from runs.definitions import shipped
 from runs.models import Template
 from runs.workflows import registry
 from tests.conftest import drive

@@ -9,12 +9,12 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from checkpoints import locks
+from checkpoints.database import locks
 from checkpoints.models import Thread
-from hitl import deadlines
 from hitl import tasks as rounds
+from hitl.decisions import deadlines
+from hitl.decisions.services import decide
 from hitl.models import Via
-from hitl.services import decide
 from runs import env, services, tasks
 from runs.engine import lease, recovery
 from runs.models import Pause, Run

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.steps.sources import BadSource, check_source
+from runs.git.sources import BadSource, check_source
 from tests.runs.repositories import bare_copy, git, make_repository
 
 SCHEMES = ["https", "ssh"]

@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 from django.utils import timezone
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
 from runs.engine import recovery

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runs.contrib.repo_tidy.requests import apply_feedback, read_request
+from runs.contrib.repo_tidy.scope import Scope, clean_path, covers, first_scope, selects, within
 from runs.workflows.base import StepFailed
-from runs.workflows.tidy_scope import Scope, clean_path, covers, first_scope, selects, within
-from runs.workflows.tidy_words import apply_feedback, read_request
 
 KNOWN = ["F401", "F841", "I001", "UP006", "UP007", "E711", "E712", "SIM101", "ERA001", "A001", "B006"]
 FILES = ["src/a.py", "src/x/tests/t.py", "tests/t.py", "docs/conf.py", "lib/l.py", "my file.py"]

@@ -13,10 +13,10 @@ from django.utils import timezone
 
 from checkpoints import store
 from checkpoints.models import Event
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
-from runs.engine import record, statements, together
+from runs.engine import group_commit, record, statements
 from runs.engine.advance import _read, advance
 from runs.models import Run, WorkOrder
 from runs.states import LeaseLost
@@ -45,7 +45,7 @@ def sizes(monkeypatch):
 def together_with(*jobs):
     """Do jobs so that their commits meet: nobody leads before all wait. Gives what each came to."""
     assert connection.vendor == "postgresql"
-    committer = together._committer
+    committer = group_commit._committer
     committer._led = True
 
     def run(job):
@@ -231,7 +231,7 @@ def test_a_leader_that_dies_takes_nobody_along(held, monkeypatch):
     one, two, three = held(3)
     done = together_with(going(one), going(two), going(three))
     assert sorted(type(end).__name__ for end in done) == ["KilledHere", "NoneType", "NoneType"]
-    assert not together._committer._led
+    assert not group_commit._committer._led
     monkeypatch.undo()
     assert record.claim(_read_again(next(run for run, end in zip((one, two, three), done, strict=True) if end)))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runs.steps.workspace import GitWorkspace, Limits, Saved
+from runs.git.workspace import GitWorkspace, Limits, Saved
 from runs.workflows.base import Commit, StepFailed, Stopped
 from tests.runs.repositories import add_commit, bare_copy, git, make_repository, never, order_for
 from tests.stack import until
@@ -243,7 +243,7 @@ def test_the_heir_of_a_killed_worker_gets_the_folder_and_ends_its_children(resto
 import os, sys, threading
 sys.path.insert(0, {os.getcwd()!r})
 from pathlib import Path
-from runs.steps.workspace import GitWorkspace
+from runs.git.workspace import GitWorkspace
 from tests.runs.repositories import never, order_for
 work = GitWorkspace(Path({str(restored.path)!r}), order_for({restored._order.repository_url!r}), at=None, check=never)
 threading.Timer(1.0, lambda: os.kill(os.getpid(), 9)).start()

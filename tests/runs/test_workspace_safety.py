@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from runs.steps import process
-from runs.steps.workspace import GitWorkspace, Limits
+from runs.git.workspace import GitWorkspace, Limits
+from runs.processes import process
 from runs.workflows.base import StepFailed, Stopped
 from tests.runs.repositories import bare_copy, git, make_repository, never, order_for
 

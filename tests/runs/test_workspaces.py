@@ -11,13 +11,13 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.utils import timezone
 
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
-from runs import workspaces
 from runs.engine.context import workspace_path
+from runs.git import housekeeping
+from runs.git.folder_lock import Busy, FolderLock
 from runs.models import Run, WorkOrder
-from runs.steps.folder_lock import Busy, FolderLock
 from runs.workflows.base import StepFailed
 from tests import crash
 from tests.conftest import drive, fresh, pause_of
@@ -40,7 +40,7 @@ def folder_of(order: WorkOrder) -> Path:
 
 
 def left() -> list[str]:
-    return sorted(entry.name for entry in workspaces.root().iterdir() if entry.name != workspaces.LOOKED)
+    return sorted(entry.name for entry in housekeeping.root().iterdir() if entry.name != housekeeping.LOOKED)
 
 
 def ended(order: WorkOrder, ago: dt.timedelta, by: Any) -> WorkOrder:
@@ -58,7 +58,7 @@ def test_what_ended_long_ago_goes_and_what_lives_or_waits_stays(make_paused, mak
     waiting, pending = folder_of(make_paused()), folder_of(make_order())
     recent, old = folder_of(ended(make_paused(), dt.timedelta(hours=1), ana)), folder_of(ended(make_paused(), LONG, ana))
     Run.objects.update(created_at=timezone.now() - LONG)  # how old an order is does not matter, only whether it has ended
-    workspaces.tend(now=timezone.now())
+    housekeeping.tend(now=timezone.now())
     assert not old.exists()
     assert waiting.exists() and pending.exists() and recent.exists()
     assert not [name for name in left() if name.startswith(old.name)]  # nothing that lay beside it, the lock neither
@@ -80,7 +80,7 @@ def test_a_retried_order_finds_its_work_again(templates, ana, tmp_path):
     assert order.latest_run is not None
     assert (order.status, order.latest_run.failure_code) == ("failed", "forge_away")
     Run.objects.filter(work_order=order).update(ended_at=timezone.now() - LONG)
-    assert workspaces.collect(before=timezone.now() - LONG / 2) == 1
+    assert housekeeping.collect(before=timezone.now() - LONG / 2) == 1
     assert not workspace_path(order.latest_run).exists()
     (tmp_path / "away").rename(origin)
     runs.retry(order.pk, by=ana)
@@ -92,15 +92,15 @@ def test_a_retried_order_finds_its_work_again(templates, ana, tmp_path):
 
 
 def test_a_round_comes_at_most_once_an_hour(make_paused, ana, settings):
-    workspaces.tend(now=timezone.now())
+    housekeeping.tend(now=timezone.now())
     old = folder_of(ended(make_paused(), LONG, ana))
-    workspaces.tend(now=timezone.now())
+    housekeeping.tend(now=timezone.now())
     assert old.exists()
     settings.WAYSTATION_WORKSPACE_DAYS = 0
-    workspaces.tend(now=timezone.now() + dt.timedelta(hours=2))
+    housekeeping.tend(now=timezone.now() + dt.timedelta(hours=2))
     assert old.exists()  # kept for ever
     settings.WAYSTATION_WORKSPACE_DAYS = 7
-    workspaces.tend(now=timezone.now() + dt.timedelta(hours=2))
+    housekeeping.tend(now=timezone.now() + dt.timedelta(hours=2))
     assert not old.exists()
 
 
@@ -108,10 +108,10 @@ def test_a_folder_that_somebody_works_in_stays(make_paused, ana):
     old = folder_of(ended(make_paused(), LONG, ana))
     lock = FolderLock(old.with_name(f"{old.name}.lock"), old.with_name(f"{old.name}.group"))
     lock.take(seconds=1, check=lambda: None)
-    workspaces.collect(before=timezone.now())
+    housekeeping.collect(before=timezone.now())
     assert old.exists()
     lock.free()
-    workspaces.collect(before=timezone.now())
+    housekeeping.collect(before=timezone.now())
     assert not old.exists()
 
 
@@ -126,17 +126,17 @@ def test_an_order_that_is_retried_meanwhile_keeps_its_folder(make_paused, ana, m
         return take(self, **given)
 
     monkeypatch.setattr(FolderLock, "take", revived)
-    workspaces.collect(before=timezone.now())
+    housekeeping.collect(before=timezone.now())
     assert old.exists()
 
 
 def test_a_round_that_was_killed_is_done_again(make_paused, ana, monkeypatch):
     old = folder_of(ended(make_paused(), LONG, ana))
     with monkeypatch.context() as patched:
-        patched.setattr("runs.steps.repository.NOTES", None)  # the end comes after the folders, before the files
-        workspaces.collect(before=timezone.now())  # one folder never ends a round either
+        patched.setattr("runs.git.repository.NOTES", None)  # the end comes after the folders, before the files
+        housekeeping.collect(before=timezone.now())  # one folder never ends a round either
     assert not old.exists() and left()
-    workspaces.collect(before=timezone.now() - dt.timedelta(days=1))
+    housekeeping.collect(before=timezone.now() - dt.timedelta(days=1))
     assert left() == []
 
 
@@ -157,14 +157,14 @@ def test_who_waited_for_a_lock_that_was_dropped_takes_the_new_one(tmp_path):
 
 
 def test_folders_of_no_row_go_a_day_after_they_were_touched(templates):
-    unknown, strange, mirror = workspaces.root() / ("wo_" + "0" * 26), workspaces.root() / "strange", workspaces.mirrors() / "abc"
+    unknown, strange, mirror = housekeeping.root() / ("wo_" + "0" * 26), housekeeping.root() / "strange", housekeeping.mirrors() / "abc"
     for path in (unknown, strange, mirror):
         path.mkdir(parents=True)
-    workspaces.collect(before=timezone.now())
+    housekeeping.collect(before=timezone.now())
     assert unknown.exists() and strange.exists() and not mirror.exists()
     for path in (unknown, strange):
         os.utime(path, (0, 0))
-    workspaces.collect(before=timezone.now())
+    housekeeping.collect(before=timezone.now())
     assert not unknown.exists() and not strange.exists()
 
 
@@ -179,7 +179,7 @@ def test_links_are_not_followed(make_paused, ana, tmp_path):
     path.symlink_to(precious)
     path.with_name(f"{path.name}.tmp").mkdir()
     (path.with_name(f"{path.name}.tmp") / "out").symlink_to(precious)
-    workspaces.collect(before=timezone.now())
+    housekeeping.collect(before=timezone.now())
     assert left() == []
     assert (precious / "file").exists()
 
@@ -188,7 +188,7 @@ def mirror_for(order):
     """The order's mirror, which nothing was fetched into for long."""
     url = "https://example.org/ada/engine"
     WorkOrder.objects.filter(pk=order.pk).update(repository_url=url)
-    mirror = workspaces.mirror_of(url)
+    mirror = housekeeping.mirror_of(url)
     assert mirror is not None
     mirror.mkdir(parents=True)
     os.utime(mirror, (0, 0))
@@ -198,12 +198,12 @@ def mirror_for(order):
 def test_a_mirror_stays_while_an_order_on_it_lives(make_paused, ana):
     order = make_paused()
     mirror = mirror_for(order)
-    workspaces.collect(before=timezone.now())
+    housekeeping.collect(before=timezone.now())
     assert mirror.exists()
     ended(order, LONG, ana)
-    workspaces.collect(before=timezone.now())
+    housekeeping.collect(before=timezone.now())
     assert not mirror.exists()
-    assert workspaces.mirror_of("/srv/git/engine") is None
+    assert housekeeping.mirror_of("/srv/git/engine") is None
 
 
 def test_a_mirror_stays_as_long_as_a_workspace_that_borrows_from_it(make_paused, ana, settings):
@@ -211,14 +211,14 @@ def test_a_mirror_stays_as_long_as_a_workspace_that_borrows_from_it(make_paused,
     order = make_paused()
     mirror = mirror_for(order)
     folder = folder_of(ended(order, dt.timedelta(hours=2), ana))
-    workspaces.collect(before=timezone.now() - dt.timedelta(days=1))
+    housekeeping.collect(before=timezone.now() - dt.timedelta(days=1))
     assert folder.exists() and mirror.exists()
     (mirror / "pack").write_bytes(b"x" * 5_000)
     settings.WAYSTATION_WORKSPACES_BYTES = 5_500
-    workspaces.make_room()
+    housekeeping.make_room()
     assert not folder.exists() and mirror.exists()
     settings.WAYSTATION_WORKSPACES_BYTES = 1_000
-    workspaces.make_room()
+    housekeeping.make_room()
     assert not mirror.exists()
 
 
@@ -227,10 +227,10 @@ def test_without_room_the_longest_ended_go_first_and_live_ones_never(make_paused
     older, old = folder_of(ended(make_paused(), LONG, ana)), folder_of(ended(make_paused(), dt.timedelta(hours=2), ana))
     settings.WAYSTATION_WORKSPACE_DAYS = 0
     settings.WAYSTATION_WORKSPACES_BYTES = 50_000
-    workspaces.make_room()
+    housekeeping.make_room()
     assert not older.exists() and old.exists() and live.exists()
     settings.WAYSTATION_WORKSPACES_BYTES = 1_000
     with pytest.raises(StepFailed) as refused:
-        workspaces.make_room()
+        housekeeping.make_room()
     assert refused.value.code == "disk_quota"
     assert not old.exists() and live.exists()

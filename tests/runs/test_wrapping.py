@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checkpoints import log
+from checkpoints.events import log
 from checkpoints.models import Checkpoint
-from hitl import services
+from hitl.decisions import services
 from hitl.models import Via
 from runs.agents.wrapping import wrap
 from tests.anything import order_that as order_that

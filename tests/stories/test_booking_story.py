@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Page, expect
 
-from runs.workflows import invoice_samples as samples
-from runs.workflows.invoice_writing import to_cii, to_pdf, to_ubl
+from runs.contrib.einvoice import samples as samples
+from runs.contrib.einvoice.writing import to_cii, to_pdf, to_ubl
 from tests.stack import until
 from tests.stories.conftest import shot
 from tests.stories.test_browser_story import PHONE

@@ -2,8 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints.backends import strays
-from checkpoints.store import StoreUnavailable
+from checkpoints.store import StoreUnavailable, orphans
 
 
 class Command(BaseCommand):
@@ -17,7 +16,7 @@ class Command(BaseCommand):
         if not 0 <= options["older_than"] < float("inf"):
             raise CommandError("--older-than is a number of seconds from 0.")
         try:
-            number = strays.drop(older_than=options["older_than"], dry_run=options["dry_run"])
+            number = orphans.drop(older_than=options["older_than"], dry_run=options["dry_run"])
         except StoreUnavailable as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"{number} stray bodies{', none dropped' if options['dry_run'] else ' dropped'}.")

@@ -3,7 +3,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints import rotation, sealing
+from checkpoints.security import key_rotation
+from checkpoints.state import encryption
 
 SHOWN = 5
 
@@ -17,17 +18,17 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="only count, by column and key")
         parser.add_argument("--new", action="store_true", help="print a new key and do nothing else")
-        parser.add_argument("--batch", type=int, default=rotation.BATCH, help=f"rows per transaction ({rotation.BATCH})")
+        parser.add_argument("--batch", type=int, default=key_rotation.BATCH, help=f"rows per transaction ({key_rotation.BATCH})")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["new"]:
-            self.stdout.write(sealing.new_key())
+            self.stdout.write(encryption.new_key())
             return
         if not 1 <= options["batch"] <= 10_000:
             raise CommandError("--batch is a number of rows from 1 to 10000.")
-        newest = sealing.newest()
+        newest = encryption.newest()
         total = unreadable = 0
-        for found in rotation.rotate(dry_run=options["dry_run"], batch=options["batch"]):
+        for found in key_rotation.rotate(dry_run=options["dry_run"], batch=options["batch"]):
             total, unreadable = total + found.count, unreadable + len(found.unreadable)
             for line in self._lines(found):
                 self.stdout.write(line)
@@ -39,7 +40,7 @@ class Command(BaseCommand):
             )
             sys.exit(1)
 
-    def _lines(self, found: rotation.Found) -> list[str]:
+    def _lines(self, found: key_rotation.Found) -> list[str]:
         lines = [f"{found.column:<32} {count} under {key}" for key, count in sorted(found.keys.items())]
         if found.unreadable:
             more = ", …" if len(found.unreadable) > SHOWN else ""

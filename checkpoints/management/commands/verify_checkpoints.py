@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import ids
+from checkpoints.export.verification import Check
 from checkpoints.models import Thread
-from checkpoints.verifying import Check
 
 
 class Command(BaseCommand):

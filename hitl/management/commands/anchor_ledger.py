@@ -3,8 +3,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from checkpoints import clock
-from hitl import anchors
+from checkpoints.database import clock
+from hitl.ledger import anchors
 from hitl.models import Anchor
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints import clock
-from checkpoints.people import active
+from checkpoints.database import clock
+from checkpoints.database.people import active
 from hitl.models import ApiToken
 
 MAX_DAYS = 36_500

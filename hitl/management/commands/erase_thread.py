@@ -4,8 +4,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import ids
 from checkpoints.models import Thread
-from hitl import erasure
-from hitl.services import NotFound
+from hitl.decisions.services import NotFound
+from hitl.threads import erasure
 
 
 class Command(BaseCommand):

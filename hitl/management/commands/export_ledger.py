@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from hitl import exporting
+from hitl.ledger import export
 from hitl.models import Ledger
 
 
@@ -12,7 +12,7 @@ class Command(BaseCommand):
     help = "Write ledgers as CSV, or as JSON with what each digest is over, so that the chain can be computed again elsewhere."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--format", choices=list(exporting.FORMATS), default="json")
+        parser.add_argument("--format", choices=list(export.FORMATS), default="json")
         parser.add_argument("--ledger", metavar="NAME", help="only this one, e.g. team:1")
         parser.add_argument("--output", metavar="FILE", help="a new file; the output where none is named")
 
@@ -22,7 +22,7 @@ class Command(BaseCommand):
             if name not in ledgers:
                 raise CommandError(f"There is no ledger {name}.")
             ledgers = [name]
-        write, _ = exporting.FORMATS[options["format"]]
+        write, _ = export.FORMATS[options["format"]]
         if options["output"] is None:
             for part in write(ledgers):
                 self.stdout.write(part, ending="")

@@ -4,12 +4,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints import codec, ids
+from checkpoints import ids
+from checkpoints.export.schema import SCHEMA
 from checkpoints.models import Thread
-from checkpoints.portable_schema import SCHEMA
+from checkpoints.state import codec
 from checkpoints.store import CheckpointDamaged
-from hitl import portable
-from hitl.services import NotFound
+from hitl.decisions.services import NotFound
+from hitl.threads import export
 
 
 class Command(BaseCommand):
@@ -25,7 +26,7 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(SCHEMA, indent=2))
             return
         try:
-            text = codec.encode(portable.export(ids.parse(Thread.PREFIX, options["thread"])))
+            text = codec.encode(export.export(ids.parse(Thread.PREFIX, options["thread"])))
         except (ValueError, NotFound, CheckpointDamaged) as error:
             raise CommandError(str(error)) from error
         if options["output"] == "-":

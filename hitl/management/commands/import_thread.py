@@ -4,9 +4,9 @@ from typing import Any
 from django.contrib.auth.models import Group
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints import portable
-from checkpoints.people import User, active
-from hitl import portable as whole
+from checkpoints.database.people import User, active
+from checkpoints.export import thread_document
+from hitl.threads import export as whole
 
 LIMIT = 1_000_000_000
 
@@ -30,9 +30,9 @@ class Command(BaseCommand):
 
     def _load(self, name: str, owner: User, team: Group | None) -> str:
         try:
-            document = portable.read(Path(name).read_bytes(), limit=LIMIT)
+            document = thread_document.read(Path(name).read_bytes(), limit=LIMIT)
             return whole.load(document, owner=owner, team=team).thread.shown_id
         except OSError as error:
             raise CommandError(f"{name}: {error.strerror}; nothing was imported.") from error
-        except portable.ImportRefused as error:
+        except thread_document.ImportRefused as error:
             raise CommandError(f"{error} [{error.code}]") from error

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints import clock
-from hitl import invariants
+from checkpoints.database import clock
+from hitl.operations import invariants
 
 MAX_LATE = 86_400
 

@@ -6,9 +6,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import ids
-from checkpoints.people import active
+from checkpoints.database.people import active
+from hitl.models.outbound import Delivery, Endpoint
 from hitl.outbound import endpoints, sending
-from hitl.outbound_models import Delivery, Endpoint
 
 
 class Command(BaseCommand):

@@ -23,15 +23,15 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
-from checkpoints import clock
-from checkpoints.people import NAME, User, called
+from checkpoints.database import clock
+from checkpoints.database.people import NAME, User, called
 from runs import services as runs
-from runs import shipped
-from runs.engine import recovery, stopping
+from runs.contrib.booking.samples import DEMO as DEMO_INVOICES
+from runs.contrib.booking.samples import make_samples as make_invoices
+from runs.definitions import shipped
+from runs.engine import recovery, shutdown
+from runs.git.samples import make_sample
 from runs.models import Repository, WorkOrder
-from runs.steps.samples import make_sample
-from runs.workflows.booking_samples import DEMO as DEMO_INVOICES
-from runs.workflows.booking_samples import make_samples as make_invoices
 
 DEMO_USER = "reviewer"
 DEMO_INPUT = {"rules": "F, I, UP, E7", "target_version": "py311", "unsafe_fixes": False, "push": False}
@@ -150,7 +150,7 @@ class Command(BaseCommand):
         server: Any = Server
         server(get_default_application(), endpoints=[f"tcp:port={port}:interface={host}"], server_name="waystation").run()
         self._say("Stopping: what is at work is finished or kept for the next start.")
-        stopping.stop()
+        shutdown.stop()
         beat.stop()
         worker_state.should_stop = 0  # type: ignore[assignment]  # the stubs know only None
         threads[0].join(STOP_SECONDS)

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from hitl.ledger.verification import BadAnchor, Check
 from hitl.models import Ledger
-from hitl.verifying import BadAnchor, Check
 
 
 class Command(BaseCommand):

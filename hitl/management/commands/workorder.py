@@ -5,21 +5,22 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints import ids, unseen
-from checkpoints.people import User, active
+from checkpoints import ids
+from checkpoints.database.people import User, active
 from checkpoints.store import CheckpointDamaged
-from hitl import policy, services, voting
+from checkpoints.text import invisible
+from hitl.decisions import policy, services, voting
 from hitl.models import Via, Vote
 from runs import services as runs
 from runs.definitions import TemplateInvalid, TemplateNotFound
+from runs.definitions.readiness import CannotRun
+from runs.definitions.rights import NotPermitted
+from runs.git.sources import BadSource
 from runs.models import WorkOrder
-from runs.readiness import CannotRun
-from runs.rights import NotPermitted
 from runs.services import InputInvalid, OrdersStopped
 from runs.states import RunEnded
-from runs.steps.sources import BadSource
-from runs.workflows.gate import ANSWER
 from runs.workflows.sequence import APPROVE
+from runs.workflows.wait_for_input import ANSWER
 
 REFUSALS = (
     services.NotFound,
@@ -117,7 +118,7 @@ class Command(BaseCommand):
             raise CommandError(f"--limit is a number from 1 to {MOST}.")
         found = list(WorkOrder.objects.visible_to(user).shown().order_by("-id")[: limit + 1])
         for order in found[:limit]:
-            self.stdout.write(f"{order.shown_id}  {order.status:<9}  {unseen.plain(order.phase):<32}  {unseen.plain(order.title)}")
+            self.stdout.write(f"{order.shown_id}  {order.status:<9}  {invisible.plain(order.phase):<32}  {invisible.plain(order.title)}")
         if not found:
             self.stdout.write("No work orders.")
         elif len(found) > limit:

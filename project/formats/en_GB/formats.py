@@ -1,6 +1,6 @@
-"""The style of `checkpoints.dates`; what people type is understood as before."""
+"""The style of `checkpoints.text.dates`; what people type is understood as before."""
 
-from checkpoints import dates
+from checkpoints.text import dates
 
 DATE_FORMAT = SHORT_DATE_FORMAT = dates.DAY
 DATETIME_FORMAT = SHORT_DATETIME_FORMAT = dates.SECOND

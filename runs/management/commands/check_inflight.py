@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from runs import inflight
+from runs.definitions import compatibility
 
 
 class Command(BaseCommand):
@@ -15,8 +15,8 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        found = inflight.report()
-        bad = sum(line.count for line in found if line.verdict in inflight.BAD)
+        found = compatibility.report()
+        bad = sum(line.count for line in found if line.verdict in compatibility.BAD)
         if options["json"]:
             self.stdout.write(json.dumps({"ok": not bad, "found": [asdict(line) for line in found]}, indent=2))
         else:
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         if bad:
             sys.exit(1)
 
-    def _words(self, line: inflight.Found) -> str:
+    def _words(self, line: compatibility.Found) -> str:
         steps = f" ({', '.join(line.steps)})" if line.steps else ""
         more = ", …" if line.count > len(line.runs) else ""
         return f"{line.template} {line.definition[:12]}: {line.verdict}{steps}, {line.count}: {', '.join(line.runs)}{more}"

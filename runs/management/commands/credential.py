@@ -6,8 +6,8 @@ from django.contrib.auth.models import Group
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from runs import credentials
 from runs.models import Credential
+from runs.security import credentials
 
 COMMANDS = {
     "set": "keep a value, over the one that was there",

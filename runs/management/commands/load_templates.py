@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from runs import shipped
+from runs.definitions import shipped
 
 
 class Command(BaseCommand):

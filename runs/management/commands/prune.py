@@ -3,9 +3,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints import clock
-from checkpoints.housekeeping import Busy
-from runs import keeping
+from checkpoints.database import clock
+from checkpoints.retention.housekeeping import Busy
+from runs import retention
 
 KINDS = ("checkpoints", "events", "memos", "artifacts", "chunks", "blobs")
 
@@ -20,7 +20,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         dry = options["dry_run"]
         try:
-            tally = keeping.prune(now=clock.now(), dry_run=dry)
+            tally = retention.prune(now=clock.now(), dry_run=dry)
         except Busy as error:
             raise CommandError(str(error)) from error
         found = {kind: {"rows": tally.rows[kind], "bytes": tally.bytes[kind]} for kind in KINDS}

@@ -4,7 +4,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from runs.workflows.booking_samples import make_samples
+from runs.contrib.booking.samples import make_samples
 
 
 class Command(BaseCommand):

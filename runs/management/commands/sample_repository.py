@@ -3,7 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from runs.steps.samples import FolderInUse, make_sample
+from runs.git.samples import FolderInUse, make_sample
 
 
 class Command(BaseCommand):

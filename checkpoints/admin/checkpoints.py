@@ -1,0 +1,327 @@
+"""Threads, checkpoints and events for operators: to be looked at, never changed. Also the base of every read-only admin page."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from checkpoints import ids, store
+from checkpoints.admin.lists import AgeField, FarChangeList, KeysetChangeList, NodeField, SizeField, StatusField
+from checkpoints.admin.page_context import UNREADABLE as UNREADABLE
+from checkpoints.admin.page_context import key_of
+from checkpoints.database.people import NAME
+from checkpoints.models import Checkpoint, Event, Thread
+from checkpoints.models.fields import Locked
+from checkpoints.security.permissions import SealedAdmin
+from checkpoints.text import invisible
+
+LONGEST = 200_000
+"""Characters of one value on one page; what is longer keeps its beginning and its end."""
+MOST = 100
+"""Rows that one confirmation takes."""
+ENDING = {"cancel_order", "revoke", "erase"}
+"""Actions whose button is red."""
+
+
+def text(value: str) -> SafeString:
+    """Any text, escaped and in its own line breaks, with what a screen does not show made visible."""
+    if len(value) > LONGEST:
+        value = f"{value[: LONGEST // 2]}\n...[truncated]...\n{value[-LONGEST // 2 :]}"
+    return format_html('<pre class="text-xs" style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', invisible.plain(value))
+
+
+def text_column(field: str, *, lines: bool = True) -> Any:
+    """A column of an admin page that shows a field which people write, with what a screen does not show made visible."""
+
+    @display(description=field.replace("_", " "))
+    def column(_: Any, obj: Any) -> SafeString | str:
+        value = getattr(obj, field)
+        return "-" if not value else text(value) if lines else invisible.plain(value)
+
+    return column
+
+
+def as_json(read: Callable[[], Any]) -> SafeString:
+    """What `read` gives, as JSON for people; where it cannot be read, the reason."""
+    try:
+        if isinstance(value := read(), Locked):
+            return format_html('<strong class="text-red-700 dark:text-red-500">{}</strong>', str(value.error))
+        return text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
+    except UNREADABLE as error:
+        return format_html('<strong class="text-red-700 dark:text-red-500">Damaged: {}</strong>', str(error))
+
+
+def link(page: str, words: object, *arguments: object, query: str = "") -> SafeString:
+    """A link to an admin page, e.g. `link("checkpoints_thread_change", "thr_…", key)`."""
+    url = reverse(f"admin:{page}", args=arguments)
+    return format_html('<a href="{}" class="text-primary-600 dark:text-primary-500 underline">{}</a>', f"{url}{query}", words)
+
+
+def row(page: str, prefix: str, key: uuid.UUID | None) -> SafeString | str:
+    """A link to one row, with its shown id as words: the row itself is not read."""
+    return link(f"{page}_change", ids.show(prefix, key), key) if key else "-"
+
+
+class IdSearch(SealedAdmin):
+    """Search takes shown ids: `shown_ids` says which field an id of each prefix is looked up in."""
+
+    shown_ids: ClassVar[dict[str, str]] = {}
+    search_fields: ClassVar[tuple[str, ...]] = ("pk",)  # "pk" alone: ids only
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet[Any], search_term: str) -> tuple[QuerySet[Any], bool]:
+        term = search_term.strip().lower()
+        prefix = term.partition("_")[0]
+        try:
+            key = ids.parse(prefix, term)
+        except ValueError:
+            if term and self.search_fields == ("pk",):
+                return queryset.none(), False
+            return super().get_search_results(request, queryset, search_term)
+        lookup = self.shown_ids.get(prefix)
+        return (queryset.filter(**{lookup: key}) if lookup else queryset.none()), False
+
+
+class ReadOnlyAdmin(IdSearch):
+    """Rows that nobody adds, changes or deletes here, not even a superuser. Newest first, and as many queries for many rows as for one."""
+
+    heavy: ClassVar[tuple[str, ...]] = ()
+    """Fields that no list needs; a page of one row reads them on its own."""
+    ordering: ClassVar[tuple[str, ...]] = ("-pk",)
+    sortable_by = ()
+    show_full_result_count = False
+    list_per_page = 50
+    list_max_show_all = 50
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer(*self.heavy)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return KeysetChangeList if tuple(self.ordering) == ("-pk",) else super().get_changelist(request, **kwargs)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return self.get_fields(request, obj) if self.fields else ()
+
+    @display(description="id")
+    def shown(self, obj: Any) -> str:
+        return str(obj.shown_id)
+
+
+class ConfirmedAdmin(ReadOnlyAdmin):
+    """Read-only rows with actions for those who hold the model's change permission.
+
+    The first POST of an action only shows what would happen; the one from that page, marked `confirmed`, does it.
+    """
+
+    def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}")
+
+    def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *location: Any, **kwargs: Any) -> HttpResponse | None:
+        """Refuse ids that are none, and more rows than a person can have looked at."""
+        try:
+            for key in request.POST.getlist(ACTION_CHECKBOX_NAME):
+                self.opts.pk.to_python(key)
+        except ValidationError:
+            self.message_user(request, "These are no rows of this list; nothing was done.", messages.ERROR)
+            return None
+        response: HttpResponse | None = super().response_action(request, queryset, *location, **kwargs)
+        return response
+
+    def confirm(
+        self, request: HttpRequest, rows: QuerySet[Any], *, action: str, button: str, title: str, words: str, form: forms.Form | None = None
+    ) -> HttpResponse | None:
+        """The page that asks, listing every row as it is now."""
+        found = list(rows[: MOST + 1])
+        if not 0 < len(found) <= MOST:
+            problem = f"Choose up to {MOST} rows." if found else "The rows you chose are not in this list any more."
+            self.message_user(request, f"{problem} Nothing was done.", messages.WARNING)
+            return None
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "media": self.media,
+            "title": title,
+            "words": words,
+            "action": action,
+            "button": button,
+            "variant": "danger" if action in ENDING else "primary",
+            "rows": found,
+            "form": form,
+            "checkbox": ACTION_CHECKBOX_NAME,
+            # without the list's filters: a row that has left them since must still get its answer
+            "list_url": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
+        }
+        return TemplateResponse(request, "admin/confirm_action.html", context)
+
+
+class ThreadAdmin(ReadOnlyAdmin):
+    """Registered, with its pages and actions, in `hitl.admin.forensics`."""
+
+    shown_ids: ClassVar[dict[str, str]] = {"thr": "pk", "wo": "work_order", "run": "runs", "ckpt": "checkpoints"}
+    search_fields = ("title", f"owner__{NAME}")
+    search_help_text = "A thr_, wo_, run_ or ckpt_ id, or words of the title or owner"
+    list_display = ("shown", "its_title", "owner", "team", "last_seq", "created_at", "imported_at")
+    list_select_related = ("owner", "team")
+    fields = ("shown", "its_title", "owner", "team", "head_link", "last_seq", "lists", "created_at", "imported_at")
+    its_title = text_column("title", lines=False)
+
+    @display(description="head")
+    def head_link(self, thread: Thread) -> SafeString | str:
+        return row("checkpoints_checkpoint", "ckpt", thread.head_id)
+
+    @display(description="its rows")
+    def lists(self, thread: Thread) -> SafeString:
+        query = f"?q={thread.shown_id}"
+        return format_html(
+            "{} · {} · {}",
+            link("checkpoints_checkpoint_changelist", "Checkpoints", query=query),
+            link("checkpoints_event_changelist", "Events", query=query),
+            link("runs_run_changelist", "Runs", query=query),
+        )
+
+
+def came_along(thread: Thread, at: dt.datetime) -> bool:
+    """Whether a row of a thread, of that time, came with the document that the thread was made of."""
+    return thread.imported_at is not None and at <= thread.imported_at
+
+
+CHECKPOINT_COLOURS = {"active": "info", "pending_input": "warning", "completed": "success", "failed": "danger", "cancelled": "danger"}
+
+
+class CheckpointAdmin(ReadOnlyAdmin):
+    """Registered, with its pages and actions, in `hitl.admin.forensics`."""
+
+    shown_ids: ClassVar[dict[str, str]] = {"ckpt": "pk", "thr": "thread", "run": "run_id"}
+    sealed: ClassVar[dict[str, str]] = {"state_json": "body", "metadata_json": "metadata"}
+    search_help_text = "A ckpt_, thr_ or run_ id"
+    heavy = ("body", "metadata")
+    list_display = (
+        "shown",
+        "thread_link",
+        "run_link",
+        "status_label",
+        "node_id",
+        "next_step",
+        "progress",
+        "size",
+        "created_at",
+        "came_along",
+    )
+    list_select_related = ("thread",)
+    list_filter = (StatusField, NodeField, AgeField, SizeField)
+    list_before_template = "admin/checkpoint_filters.html"  # type: ignore[assignment]  # typed by its default, None
+    fields = (
+        "shown", "thread_link", "run_link", "parent_link", "children_link", "status", "node_id", "next_step", "loop_num", "progress",
+        "digest", "digest_check", "storage", "schema_version", "created_at", "came_along", "metadata_json",
+    )  # fmt: skip
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return FarChangeList
+
+    @display(description="imported", boolean=True)
+    def came_along(self, checkpoint: Checkpoint) -> bool:
+        return came_along(checkpoint.thread, checkpoint.created_at)
+
+    @display(description="thread")
+    def thread_link(self, checkpoint: Checkpoint) -> SafeString | str:
+        return row("checkpoints_thread", "thr", checkpoint.thread_id)
+
+    @display(description="run")
+    def run_link(self, checkpoint: Checkpoint) -> SafeString | str:
+        return row("runs_run", "run", checkpoint.run_id)
+
+    @display(description="parent")
+    def parent_link(self, checkpoint: Checkpoint) -> SafeString | str:
+        return row("checkpoints_checkpoint", "ckpt", checkpoint.parent_id)
+
+    @display(description="followed by")
+    def children_link(self, checkpoint: Checkpoint) -> SafeString:
+        following = Checkpoint.objects.filter(thread=checkpoint.thread_id, parent=checkpoint.pk).order_by("pk").values_list("pk", flat=True)
+        return format_html_join(" · ", "{}", ((row("checkpoints_checkpoint", "ckpt", key),) for key in following[:20]))
+
+    @display(description="status", label=CHECKPOINT_COLOURS)
+    def status_label(self, checkpoint: Checkpoint) -> str:
+        return checkpoint.status
+
+    @display(description="nodes")
+    def progress(self, checkpoint: Checkpoint) -> str:
+        return f"{checkpoint.completed_nodes} of {checkpoint.total_nodes}"
+
+    @display(description="stored as")
+    def storage(self, checkpoint: Checkpoint) -> str:
+        kind = "whole state" if checkpoint.is_snapshot else f"change against the parent, {checkpoint.depth} from the nearest whole state"
+        return f"{kind}, {checkpoint.size} bytes"
+
+    @display(description="digest check")
+    def digest_check(self, checkpoint: Checkpoint) -> SafeString | str:
+        try:
+            store.load(checkpoint)
+        except UNREADABLE:
+            return format_html('<strong class="text-red-700 dark:text-red-500">{}</strong>', "Does not match")
+        return "Matches"
+
+    @display(description="metadata")
+    def metadata_json(self, checkpoint: Checkpoint) -> SafeString:
+        return as_json(lambda: checkpoint.metadata)
+
+
+@admin.register(Event)
+class EventAdmin(ReadOnlyAdmin):
+    shown_ids: ClassVar[dict[str, str]] = {"thr": "thread", "run": "run_id"}
+    sealed: ClassVar[dict[str, str]] = {"data_json": "data"}
+    search_help_text = "A thr_ or run_ id"
+    heavy = ("data",)
+    list_display = ("name", "thread_link", "run_link", "at", "came_along")
+    list_select_related = ("thread",)
+    list_filter = ("kind",)
+    fields = ("kind", "seq", "thread_link", "run_link", "at", "came_along", "data_json")
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet[Any], search_term: str) -> tuple[QuerySet[Any], bool]:
+        """A run's events are looked for among its thread's: there is no index of them by run, which every step would pay for."""
+        found, doubled = super().get_search_results(request, queryset, search_term)
+        if (run := key_of(search_term, "run")) is None:
+            return found, doubled
+        return found.filter(thread__in=Checkpoint.objects.filter(run_id=run).values("thread")[:1]), doubled
+
+    @display(description="imported", boolean=True)
+    def came_along(self, event: Event) -> bool:
+        return came_along(event.thread, event.at)
+
+    @display(description="event")
+    def name(self, event: Event) -> str:
+        return f"#{event.seq} {event.kind}"
+
+    @display(description="thread")
+    def thread_link(self, event: Event) -> SafeString | str:
+        return row("checkpoints_thread", "thr", event.thread_id)
+
+    @display(description="run")
+    def run_link(self, event: Event) -> SafeString | str:
+        return row("runs_run", "run", event.run_id)
+
+    @display(description="data")
+    def data_json(self, event: Event) -> SafeString:
+        return as_json(lambda: event.data)

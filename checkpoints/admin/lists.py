@@ -1,0 +1,169 @@
+"""Lists of rows that may be millions: pages by key instead of by number, nothing counted, and filters that say how far they looked."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import PAGE_VAR
+from django.core.exceptions import ValidationError
+from django.core.paginator import Paginator
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from unfold.views import ChangeList
+
+from checkpoints import ids
+from checkpoints.database import clock
+from checkpoints.models import CheckpointStatus
+
+BEFORE, AFTER = "before", "after"
+SCAN = 10_000
+"""Rows that a filter without an index looks through for one page."""
+AGES = {
+    "hour": ("Past hour", dt.timedelta(hours=1)),
+    "day": ("Past day", dt.timedelta(days=1)),
+    "week": ("Past 7 days", dt.timedelta(days=7)),
+    "month": ("Past 30 days", dt.timedelta(days=30)),
+    "older": ("Older than 30 days", dt.timedelta(days=30)),
+}
+SIZES = {"1k": ("From 1 KB", 1_000), "10k": ("From 10 KB", 10_000), "100k": ("From 100 KB", 100_000), "1m": ("From 1 MB", 1_000_000)}
+
+
+class OnePage(Paginator):  # type: ignore[type-arg]  # generic in the stubs only
+    """Stands where Django's admin wants a paginator; counts nothing."""
+
+    template_name = "admin/keyset_pagination.html"
+    count = num_pages = 1
+
+
+class KeysetChangeList(ChangeList):
+    """Newest first; `?before=<key>` and `?after=<key>` are the pages. A page costs the same wherever it is."""
+
+    newer = older = further = ""
+    """Query strings of the neighbouring pages, and of the rows that a filter has not looked through yet."""
+
+    def get_filters_params(self, params: Any = None) -> Any:
+        kept = super().get_filters_params(params)
+        return {name: value for name, value in kept.items() if name not in {BEFORE, AFTER}}
+
+    def get_results(self, request: HttpRequest) -> None:
+        rows: QuerySet[Any] = self.queryset
+        before, after = self._key(BEFORE), self._key(AFTER)
+        if after is not None:
+            found = list(rows.filter(pk__gt=after).order_by("pk")[: self.list_per_page + 1])[::-1]
+            newer, older = len(found) > self.list_per_page, True
+            found = found[-self.list_per_page :]
+        else:
+            found = self.read(rows if before is None else rows.filter(pk__lt=before))
+            newer, older = before is not None, len(found) > self.list_per_page
+            found = found[: self.list_per_page]
+        self.newer = self._page({AFTER: str(found[0].pk)} if found and newer else {}) if newer else ""
+        self.older = self._page({BEFORE: str(found[-1].pk)}) if found and older else ""
+        self.result_list, self.result_count, self.full_result_count = found, len(found), len(found)  # equal: no total is shown
+        self.show_full_result_count, self.show_admin_actions = False, True
+        self.can_show_all = self.multi_page = False
+        self.has_filters = self.has_filters and not any(isinstance(spec, Field) for spec in self.filter_specs)  # they are above the list
+        self.paginator = OnePage(found, self.list_per_page)
+
+    def read(self, rows: QuerySet[Any]) -> list[Any]:
+        """One row more than a page has, newest first."""
+        return list(rows[: self.list_per_page + 1])
+
+    def _key(self, name: str) -> Any:
+        if name not in self.params:
+            return None
+        try:
+            return self.opts.pk.to_python(self.params[name])
+        except ValidationError as error:
+            raise IncorrectLookupParameters(error) from error
+
+    def _page(self, place: dict[str, str]) -> str:
+        return str(self.get_query_string(place, remove=[BEFORE, AFTER, PAGE_VAR]))
+
+
+class FarChangeList(KeysetChangeList):
+    """Checkpoints. Where a filter has no index, a page looks through `SCAN` rows at most and offers to look further."""
+
+    def read(self, rows: QuerySet[Any]) -> list[Any]:
+        """The filtering is done here: the database's planner may take a rare value for a frequent one, and read all there is."""
+        wanted = [spec for spec in self.filter_specs if isinstance(spec, Field) and spec.column and spec.value()]
+        if not wanted:
+            return super().read(rows)
+        looked = list(rows.values_list("pk", *(spec.column for spec in wanted))[:SCAN])
+        fitting = [key for key, *values in looked if all(spec.fits(value) for spec, value in zip(wanted, values, strict=True))]
+        keys = fitting[: self.list_per_page + 1]
+        if len(looked) == SCAN and len(keys) <= self.list_per_page:
+            self.further = self._page({BEFORE: str(looked[-1][0])})
+        found = rows.order_by().in_bulk(keys)
+        return [found[key] for key in keys if key in found]
+
+
+@dataclass(frozen=True)
+class Choice:
+    value: str
+    words: str
+    chosen: bool
+
+
+class Field(admin.SimpleListFilter):
+    """A filter that is a field of the form above the list, which needs no JavaScript."""
+
+    words: dict[str, str] = {}
+    column = ""
+    """What it looks at, where no index serves it."""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(self.words.items()) or [("", "")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Model]) -> QuerySet[Model]:
+        chosen = self.value()
+        if chosen and self.words and chosen not in self.words:
+            raise IncorrectLookupParameters(f"{self.parameter_name} is one of {', '.join(self.words)}")
+        return self.narrow(queryset, chosen) if chosen else queryset
+
+    def narrow(self, rows: QuerySet[Model], chosen: str) -> QuerySet[Model]:
+        return rows
+
+    def fits(self, value: Any) -> bool:
+        """Whether a row with this value of `column` is shown."""
+        return True
+
+    @property
+    def options(self) -> list[Choice]:
+        return [Choice(value, words, value == self.value()) for value, words in self.words.items()]
+
+
+class StatusField(Field):
+    title = parameter_name = "status"
+    words = {str(value): str(label) for value, label in CheckpointStatus.choices}
+
+    def narrow(self, rows: QuerySet[Model], chosen: str) -> QuerySet[Model]:
+        return rows.filter(status=chosen)
+
+
+class NodeField(Field):
+    title = parameter_name = "node"
+    column = "node_id"
+
+    def fits(self, value: Any) -> bool:
+        return bool(value == (self.value() or "").strip())
+
+
+class AgeField(Field):
+    title = parameter_name = "age"
+    words = {name: words for name, (words, _) in AGES.items()}
+
+    def narrow(self, rows: QuerySet[Model], chosen: str) -> QuerySet[Model]:
+        bound = ids.floor(clock.now() - AGES[chosen][1])  # keys are time-ordered
+        return rows.filter(pk__lt=bound) if chosen == "older" else rows.filter(pk__gte=bound)
+
+
+class SizeField(Field):
+    title = parameter_name = column = "size"
+    words = {name: words for name, (words, _) in SIZES.items()}
+
+    def fits(self, value: Any) -> bool:
+        return bool(value >= SIZES[self.value() or "1k"][1])

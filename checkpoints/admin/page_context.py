@@ -1,0 +1,92 @@
+"""What the pages of histories, states and differences show: the same for operators in the admin and for reviewers."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import HttpRequest
+
+from checkpoints import ids, lineage, store
+from checkpoints.forensics import state_tree, steps
+from checkpoints.forensics.diff import DifferentThreads, diff
+from checkpoints.models import Checkpoint, Thread
+
+CHOICES = 100
+"""Checkpoints that the page of a comparison offers; any other can be named by its id."""
+UNREADABLE = (store.CheckpointDamaged, ValueError, KeyError, TypeError)
+"""What reading a row raises whose stored text was changed by other hands."""
+
+
+def key_of(text: str, prefix: str = "ckpt") -> uuid.UUID | None:
+    """The key of a shown id, as a person gives it."""
+    try:
+        return ids.parse(prefix, text.strip().lower())
+    except ValueError:
+        return None
+
+
+def history_of(thread: Thread, request: HttpRequest) -> dict[str, Any]:
+    """Context of `forensics/_history.html`: a page of the history, and the branches around it."""
+    before = key_of(request.GET.get("before", ""))
+    rows = lineage.history(thread.pk, before=before, limit=lineage.PAGE + 1)
+    tree = lineage.branches(thread, before=before)
+    shown, numbers = rows[: lineage.PAGE], tree.numbers()
+    return {
+        "tree": tree,
+        "history": [{"checkpoint": one, "branch": numbers.get(one.pk), "is_head": one.pk == thread.head_id} for one in shown],
+        "branched": len(tree.branches) > 1,
+        "older": shown[-1].shown_id if len(rows) > lineage.PAGE else "",
+        "paged": before is not None,
+        "imported_at": thread.imported_at,
+    }
+
+
+def comparison_of(old: Checkpoint, new: Checkpoint) -> dict[str, Any]:
+    """Context of `forensics/_differences.html`."""
+    try:
+        found = diff(old, new)
+    except (DifferentThreads, store.CheckpointDamaged) as error:
+        return {"comparison": None, "problem": str(error)}
+    return {"comparison": found, "beside": steps.beside(found), "problem": ""}
+
+
+def change_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The same, of a checkpoint against its parent; `comparison` is None for a thread's first."""
+    parent = Checkpoint.objects.filter(pk=checkpoint.parent_id).first() if checkpoint.parent_id else None
+    return comparison_of(parent, checkpoint) if parent else {"comparison": None, "problem": ""}
+
+
+def state_of(checkpoint: Checkpoint, request: HttpRequest) -> dict[str, Any]:
+    """Context of `forensics/_state.html`. `?find=` searches, `?at=` shows one part, `?start=` the next items of a long one."""
+    find, at, start = (request.GET.get(name, "")[:500] for name in ("find", "at", "start"))
+    first = int(start[:9]) if start.isascii() and start.isdigit() else 0
+    try:
+        state = store.load(checkpoint)
+    except UNREADABLE as error:
+        return {"state": None, "damage": str(error), "find": find, "at": at}
+    return {"state": state_tree.show(state, find=find, at=at, start=first), "damage": "", "find": find, "at": at}
+
+
+def compared(request: HttpRequest, found: Mapping[uuid.UUID, Checkpoint]) -> dict[str, Any]:
+    """Context of a page that compares `?old=` with `?new=`; one alone is compared with its parent.
+
+    Args:
+        found: those of the two that this person may see, by key.
+    """
+    old, new = (request.GET.get(name, "") for name in ("old", "new"))
+    before, after = (found.get(key) if (key := key_of(one)) else None for one in (old, new))
+    missing = [one[:60] for one, row in ((old, before), (new, after)) if one and row is None]
+    one = after or before
+    context = {"old": old, "new": new, "choices": lineage.history(one.thread_id, limit=CHOICES) if one else []}
+    if missing:
+        return {**context, "comparison": None, "problem": f"There is no checkpoint {' and no '.join(missing)}."}
+    if before is not None and after is not None:
+        return {**context, **comparison_of(before, after)}
+    return {**context, **(change_of(one) if one else {"comparison": None, "problem": ""})}
+
+
+def wanted(request: HttpRequest) -> list[uuid.UUID]:
+    """The keys that `?old=` and `?new=` name."""
+    return [key for name in ("old", "new") if (key := key_of(request.GET.get(name, "")))]

@@ -1,0 +1,1 @@
+"""What every store of checkpoints promises, and the stores that settings choose."""

@@ -1,0 +1,1 @@
+"""What people ask of checkpoints: differences, trees of state, steps and branches."""

@@ -1,0 +1,1 @@
+"""What is kept and what is dropped, in small transactions."""

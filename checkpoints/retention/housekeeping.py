@@ -1,0 +1,215 @@
+"""The round of keeping: drop what is old thread by thread, then mark what is referred to, then free what is not; then rest.
+
+It goes on where it stopped, in pieces, by whoever finds it due: the sweep gives it a moment each time, `manage.py prune` does all of it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+
+from django.db import DEFAULT_DB_ALIAS, IntegrityError, OperationalError, transaction
+
+from checkpoints import ids
+from checkpoints.database import clock, outages
+from checkpoints.database.rounds import Row
+from checkpoints.models import Mark, Thread
+from checkpoints.retention import garbage
+from checkpoints.retention import rules as keeping
+from checkpoints.retention.jobs import Claim, ClaimLost, claim
+from checkpoints.retention.rules import Policy, Rules, Tally
+
+logger = logging.getLogger(__name__)
+
+NAME = "keeping"
+THREADS = 100
+"""Threads whose policies are looked up at once."""
+
+
+class Busy(Exception):
+    """Another process is dropping what is old at this moment."""
+
+    code = "keeping_busy"
+
+
+def tend(rules: Rules, *, seconds: float, every: dt.timedelta, now: dt.datetime) -> Tally:
+    """Do what can be done of a round in some seconds, if one is due; the next begins `every` after this one's end."""
+    held = claim(NAME, now=now)
+    return Tally() if held is None else _work(held, rules, until=time.monotonic() + seconds, every=every, now=now)
+
+
+def whole(rules: Rules, *, every: dt.timedelta, now: dt.datetime) -> Tally:
+    """A whole round from its beginning. Raises Busy."""
+    held = claim(NAME, now=now, early=True)
+    if held is None:
+        raise Busy("Another process drops what is old at this moment; nothing was done. Try again in a minute.")
+    held.place = {}
+    return _work(held, rules, until=float("inf"), every=every, now=now)
+
+
+def _work(held: Claim, rules: Rules, *, until: float, every: dt.timedelta, now: dt.datetime) -> Tally:
+    tally, ended = Tally(), False
+    try:
+        for part in _round(held, rules, now):
+            tally += part
+            if time.monotonic() > until:
+                break
+        else:
+            ended, held.place = True, {}
+    except ClaimLost:
+        return tally
+    held.release(due_at=clock.now() + every if ended else now)
+    return tally
+
+
+def _round(held: Claim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
+    """Pieces of a round from where it stands; each leaves its place in the claim."""
+    place = held.place
+    if place.get("phase", "drop") == "drop":
+        yield from _drop(held, rules, now)
+        _begin_marking(held)
+    if place["phase"] == "mark":
+        yield from _mark(held, (garbage.checkpoints, *rules.sources))
+        place |= {"phase": "free", "kind": "chunks", "cursor": ""}
+    yield from _free(held)
+    with transaction.atomic(durable=True):
+        held.hold()
+        Mark.objects.all()._raw_delete(using=DEFAULT_DB_ALIAS)
+
+
+def _threads(after: str) -> list[uuid.UUID]:
+    threads = Thread.objects.order_by("pk").values_list("pk", flat=True)
+    return list((threads.filter(pk__gt=after) if after else threads)[:THREADS])
+
+
+def _drop(held: Claim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
+    place = held.place
+    place.setdefault("cursor", "")
+    while threads := _threads(place["cursor"]):
+        policies = rules.policies(threads)
+        for thread_id in threads:
+            try:
+                with Row(logger, ids.show(Thread.PREFIX, thread_id), but=(IntegrityError, ClaimLost)):
+                    yield from _drop_of(held, thread_id, policies[thread_id], rules, now)
+            except (IntegrityError, OperationalError) as error:
+                if isinstance(error, OperationalError) and not outages.is_about_rows(error):
+                    raise
+                # somebody holds one of its rows, or began to need it just then; another round looks again
+                logger.warning("nothing was dropped of %s this time: %s", ids.show(Thread.PREFIX, thread_id), error)
+            place["cursor"] = str(thread_id)
+            yield Tally()
+
+
+def _drop_of(held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
+    going = keeping.droppable(thread_id, policy, rules, now=now)
+    after: str | None = "" if going.exists() else None
+    while after is not None:
+        tally, after = keeping.drop_checkpoints(thread_id, going, hold=held.hold, after=after)
+        yield tally
+    events = keeping.droppable_events(thread_id, policy, rules, now=now)
+    while (dropped := keeping.drop_events(thread_id, events, hold=held.hold)).rows:
+        yield dropped
+    chunks = keeping.foldable_chunks(thread_id, policy, rules, now=now)
+    while (dropped := keeping.fold_chunks(thread_id, chunks, hold=held.hold)).rows:
+        yield dropped
+    memos = keeping.droppable_memos(thread_id, policy, rules, now=now)
+    while (dropped := keeping.drop_memos(memos, hold=held.hold)).rows:
+        yield dropped
+    for kind in rules.aging:
+        aged = kind.droppable(thread_id, policy, now)
+        while (dropped := keeping.drop_aged(kind, aged, hold=held.hold)).rows:
+            yield dropped
+
+
+def _begin_marking(held: Claim) -> None:
+    with transaction.atomic(durable=True):
+        held.place.clear()
+        held.place.update({"phase": "mark", "source": 0, "cursor": "", "since": clock.now().isoformat()})
+        held.hold()
+        Mark.objects.all()._raw_delete(using=DEFAULT_DB_ALIAS)  # of a round that did not end
+
+
+def _mark(held: Claim, sources: Sequence[garbage.Source]) -> Iterator[Tally]:
+    """Mark what the sources refer to."""
+    place = held.place
+    while place["source"] < len(sources):
+        digests, cursor = sources[place["source"]](place["cursor"], garbage.PAGE)
+        place["cursor"] = cursor
+        if not cursor:
+            place["source"] += 1
+        _mark_these(held, digests)
+        yield Tally()
+
+
+def _free(held: Claim) -> Iterator[Tally]:
+    place = held.place
+    since = dt.datetime.fromisoformat(place["since"])
+    while place["kind"]:
+        kind = garbage.KINDS[place["kind"]]
+        keys, after = garbage.next_unmarked(kind, place["cursor"], since=since)
+        if not keys:
+            place |= {"kind": "blobs" if place["kind"] == "chunks" else "", "cursor": ""}
+            continue
+        tally, place["cursor"] = Tally(), after
+        with transaction.atomic(durable=True):
+            held.hold()
+            tally.add(place["kind"], *garbage.remove(kind, keys, since=since))
+        yield tally
+
+
+def report(rules: Rules, *, now: dt.datetime) -> Tally:
+    """What `whole` would drop, without dropping it; marks are its scratch paper. Raises Busy."""
+    held = claim(NAME, now=now, early=True)
+    if held is None:
+        raise Busy("Another process drops what is old at this moment; nothing was looked at. Try again in a minute.")
+    tally, since = Tally(), clock.now()
+    held.place = {}
+    _begin_marking(held)
+    after = ""
+    while threads := _threads(after):
+        policies = rules.policies(threads)
+        for thread_id in threads:
+            tally += _look(held, thread_id, policies[thread_id], rules, now)
+        after = str(threads[-1])
+    aging = [kind.source for kind in rules.aging]
+    for _ in _mark(held, [source for source in rules.sources if source not in aging]):
+        pass
+    for name, kind in garbage.KINDS.items():
+        tally.add(name, *garbage.weigh(garbage.unmarked(kind, since=since)))
+    _begin_marking(held)
+    held.place = {}
+    held.release(due_at=now)
+    return tally
+
+
+def _look(held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, now: dt.datetime) -> Tally:
+    """What would go of a thread; what its other checkpoints refer to is marked."""
+    tally = Tally()
+    going = keeping.droppable(thread_id, policy, rules, now=now)
+    keys = set(going.values_list("pk", flat=True))
+    tally.add("checkpoints", len(keys), sum(keeping.weight(going.order_by(), column) for column in ("body", "metadata")))
+    events = keeping.droppable_events(thread_id, policy, rules, now=now).order_by()
+    tally.add("events", events.count(), keeping.weight(events, "data"))
+    chunks = keeping.foldable_chunks(thread_id, policy, rules, now=now).exclude(seq__in=events.values("seq")).order_by()
+    tally.add("chunks_folded", chunks.count(), keeping.weight(chunks, "data"))
+    memos = keeping.droppable_memos(thread_id, policy, rules, now=now)
+    tally.add("memos", memos.count(), keeping.weight(memos, "value"))
+    for kind in rules.aging:
+        aged = kind.droppable(thread_id, policy, now)
+        tally.add(kind.kind, aged.count(), keeping.weigh(aged.order_by()))
+        _mark_these(held, kind.of(thread_id).exclude(pk__in=aged.order_by().values("pk")).values_list("digest", flat=True))
+    cursor = ""
+    while True:
+        digests, cursor = garbage.checkpoints(cursor, garbage.PAGE, thread_id=thread_id, without=keys)
+        _mark_these(held, digests)
+        if not cursor:
+            return tally
+
+
+def _mark_these(held: Claim, digests: Iterable[str]) -> None:
+    with transaction.atomic(durable=True):
+        held.hold()
+        garbage.mark(digests)

@@ -1,0 +1,61 @@
+"""Who may read in the admin what is encrypted at rest: holders of `checkpoints.view_state`. All others see what lies in the database.
+
+Pages and REST need no such right: there a person sees the threads of their own and of their teams, and sees them in plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django.db.models import Model, TextField
+from django.db.models.functions import Cast
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+
+from checkpoints.security.observers import may_see_state
+
+if TYPE_CHECKING:
+    pass
+
+SHOWN = 1000
+"""Characters of a stored value on a page."""
+HIDDEN = "Encrypted"
+
+
+def stored(row: Model, column: str) -> str:
+    """A column's text as it lies in the database."""
+    rows = type(row)._default_manager.filter(pk=row.pk)
+    return str(rows.annotate(as_stored=Cast(column, TextField())).values_list("as_stored", flat=True).get())
+
+
+@lru_cache
+def _as_stored(name: str, column: str) -> Callable[[Model], str]:
+    """A field of an admin page, in place of the one of that name."""
+
+    def show(row: Model) -> str:
+        return stored(row, column)[:SHOWN] if column else HIDDEN
+
+    show.short_description = name.removesuffix("_json").removesuffix("_text")  # type: ignore[attr-defined]  # where Django looks for it
+    return show
+
+
+def for_eyes_of(user: Any, names: Sequence[Any], sealed: Mapping[str, str]) -> Sequence[Any]:
+    """The fields of a page for this person. `sealed`: name of a field → column it shows, "" where that is too much to show in a list."""
+    if may_see_state(user):
+        return names
+    return [_as_stored(name, sealed[name]) if isinstance(name, str) and name in sealed else name for name in names]
+
+
+class SealedAdmin(ModelAdmin):
+    """An admin page some of whose fields are for holders of the right only."""
+
+    sealed: ClassVar[dict[str, str]] = {}
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return for_eyes_of(request.user, super().get_fields(request, obj), self.sealed)
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        hidden = dict.fromkeys(self.sealed, "")
+        return for_eyes_of(request.user, super().get_list_display(request), hidden)

@@ -1,0 +1,45 @@
+"""Writing and reading checkpoints as rows: snapshots and deltas, large values in blobs, states in the row or in a backend."""
+
+from checkpoints.contract.base import CheckpointDamaged, Entry, StoreUnavailable
+from checkpoints.store.rows import (
+    DIGEST,
+    ITEMS,
+    MISSHAPEN,
+    REWRITTEN,
+    SNAPSHOT_EVERY,
+    StateLocked,
+    blobs_of,
+    build,
+    content_of,
+    get_blob,
+    insert,
+    load,
+    put_blob,
+    references,
+    rewrite,
+    save,
+    unreadable,
+)
+
+__all__ = [
+    "DIGEST",
+    "ITEMS",
+    "MISSHAPEN",
+    "REWRITTEN",
+    "SNAPSHOT_EVERY",
+    "CheckpointDamaged",
+    "Entry",
+    "StateLocked",
+    "StoreUnavailable",
+    "blobs_of",
+    "build",
+    "content_of",
+    "get_blob",
+    "insert",
+    "load",
+    "put_blob",
+    "references",
+    "rewrite",
+    "save",
+    "unreadable",
+]

@@ -1,0 +1,1 @@
+"""How moments and text of others are shown, and JSON as exact as it is stored."""

@@ -1,0 +1,9 @@
+"""Decisions, forensics that act, endpoints and erasure in Django's admin."""
+
+# Django looks for what is registered here
+from hitl.admin import decisions as decisions
+from hitl.admin import erasure as erasure
+from hitl.admin import forensics as forensics
+from hitl.admin import outbound as outbound
+from hitl.admin import policy as policy
+from hitl.admin import wait_gate as wait_gate

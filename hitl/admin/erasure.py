@@ -1,0 +1,75 @@
+"""Erasing threads in the admin, for those who have the right to it; and the record of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminTextareaWidget
+
+from checkpoints import ids
+from checkpoints.admin.checkpoints import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json
+from checkpoints.models import Thread
+from hitl.admin.forensics import ThreadForensics
+from hitl.decisions.services import NotFound
+from hitl.models import Erasure
+from hitl.threads import erasure
+
+
+class ReasonForm(forms.Form):
+    reason = forms.CharField(
+        max_length=erasure.LONGEST,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+        help_text="Why they are erased. It is kept with the record of the erasure.",
+    )
+
+
+@admin.register(Thread)
+class ErasableThreadAdmin(ConfirmedAdmin, ThreadForensics):  # type: ignore[misc]  # two typings of one base
+    actions = ("erase",)
+
+    def has_erase_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm(erasure.RIGHT)
+
+    @admin.action(description="Erase…", permissions=["erase"])
+    def erase(self, request: HttpRequest, queryset: QuerySet[Thread]) -> HttpResponse | None:
+        form = ReasonForm(request.POST if "confirmed" in request.POST else None)
+        if not form.is_valid():
+            words = (
+                "Each goes with its child runs, checkpoints, log, questions, work order and workspace. The ledger keeps that somebody "
+                "decided, not what they said. This cannot be undone."
+            )
+            title = "Erase these threads for good?"
+            return self.confirm(request, queryset, action="erase", button="Erase for good", title=title, words=words, form=form)
+        for thread in queryset[:MOST]:
+            try:
+                done = erasure.erase(thread.pk, by=request.user.get_username(), reason=form.cleaned_data["reason"])
+                self.message_user(request, f"{thread.shown_id}: erased, recorded as {done.shown_id}.", messages.SUCCESS)
+            except (NotFound, erasure.CannotErase) as refusal:
+                self.message_user(request, f"{thread.shown_id}: {refusal}", messages.WARNING)
+        return None
+
+
+@admin.register(Erasure)
+class ErasureAdmin(ReadOnlyAdmin):
+    search_fields = ("erased_by",)
+    search_help_text = "Who erased"
+    list_display = ("shown", "thread_words", "erased_by", "erased_at")
+    fields = ("shown", "thread_words", "erased_by", "erased_at", "reason", "counts_json", "decisions_json", "digest")
+
+    @display(description="thread")
+    def thread_words(self, done: Erasure) -> str:
+        return ids.show(Thread.PREFIX, done.thread_id)
+
+    @display(description="rows")
+    def counts_json(self, done: Erasure) -> SafeString:
+        return as_json(lambda: done.counts)
+
+    @display(description="decisions")
+    def decisions_json(self, done: Erasure) -> SafeString:
+        return as_json(lambda: done.decisions)

@@ -1,0 +1,100 @@
+"""Messages and endpoints for operators: to look at, send again and switch off. They are made on the notifications page and over REST."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from checkpoints.admin.checkpoints import MOST, ConfirmedAdmin, row
+from checkpoints.database.people import NAME
+from hitl.models.outbound import Delivery, Endpoint
+from hitl.outbound import endpoints, sending
+
+
+@admin.register(Delivery)
+class DeliveryAdmin(ConfirmedAdmin):
+    shown_ids: ClassVar[dict[str, str]] = {"dlv": "pk", "pse": "pause", "run": "pause__run", "thr": "pause__run__thread", "end": "endpoint"}
+    search_help_text = "A dlv_, pse_, run_, thr_ or end_ id"
+    actions = ("send_again",)
+    heavy = ("words", "contact")
+    list_display = ("shown", "occasion", "channel", "to_whom", "state", "attempts", "error", "made_at")
+    list_filter = ("status", "channel", "occasion")
+    list_select_related = ("recipient", "endpoint__owner", "endpoint__team", "endpoint__thread")
+    fields = (
+        "shown",
+        "pause_link",
+        "occasion",
+        "mark",
+        "channel",
+        "to_whom",
+        "status",
+        "attempts",
+        "next_at",
+        "error",
+        "made_at",
+        "sent_at",
+    )
+
+    @display(description="to")
+    def to_whom(self, delivery: Delivery) -> str:
+        return delivery.to
+
+    @display(description="status", label={"sent": "success", "dead": "danger", "sending": "info", "queued": "info"})
+    def state(self, delivery: Delivery) -> str:
+        return delivery.status
+
+    @display(description="pause")
+    def pause_link(self, delivery: Delivery) -> SafeString | str:
+        return row("runs_pause", "pse", delivery.pause_id)
+
+    @admin.action(description="Send again…", permissions=["operate"])
+    def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:
+        if "confirmed" not in request.POST:
+            words = "Those that were given up are tried anew, under the same ids. Others stay as they are."
+            return self.confirm(request, queryset, action="send_again", button="Send again", title="Send these again?", words=words)
+        count = sum(sending.again(delivery) for delivery in queryset[:MOST])
+        self.message_user(request, f"{count} sent again.", messages.SUCCESS)
+        return None
+
+
+@admin.register(Endpoint)
+class EndpointAdmin(ConfirmedAdmin):
+    """Without its address and its secrets, which nobody reads again."""
+
+    shown_ids: ClassVar[dict[str, str]] = {"end": "pk", "thr": "thread"}
+    search_fields = ("name", f"owner__{NAME}", "team__name")
+    search_help_text = "An end_ or thr_ id, or words of its name, person or team"
+    actions = ("switch_off", "switch_on")
+    heavy = ("target", "secrets")
+    list_display = ("shown", "channel", "name", "belongs_to", "enabled", "why_disabled", "made_at")
+    list_filter = ("channel", "enabled")
+    list_select_related = ("owner", "team", "thread")
+    fields = ("shown", "channel", "name", "belongs_to", "occasions", "enabled", "why_disabled", "made_at")
+
+    @display(description="of")
+    def belongs_to(self, endpoint: Endpoint) -> str:
+        return endpoint.whose
+
+    @admin.action(description="Switch off…", permissions=["operate"])
+    def switch_off(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> HttpResponse | None:
+        words = "They are told nothing any more. What waits for them is cancelled."
+        return self._switch(request, queryset, "switch_off", "Switch off", words, on=False)
+
+    @admin.action(description="Switch on…", permissions=["operate"])
+    def switch_on(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> HttpResponse | None:
+        return self._switch(request, queryset, "switch_on", "Switch on", "They are told again from now on.", on=True)
+
+    def _switch(
+        self, request: HttpRequest, queryset: QuerySet[Endpoint], action: str, button: str, words: str, **how: Any
+    ) -> HttpResponse | None:
+        if "confirmed" not in request.POST:
+            return self.confirm(request, queryset, action=action, button=button, title=f"{button} these endpoints?", words=words)
+        for endpoint in queryset[:MOST]:
+            endpoints.switch(endpoint, **how)
+        self.message_user(request, "Done.", messages.SUCCESS)
+        return None

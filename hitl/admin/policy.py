@@ -1,0 +1,79 @@
+"""Votes and delegations for operators."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from checkpoints.admin.checkpoints import ReadOnlyAdmin, row, text_column
+from checkpoints.database import clock
+from checkpoints.database.people import NAME, User
+from hitl.models import Delegation, Vote
+
+
+@admin.register(Vote)
+class VoteAdmin(ReadOnlyAdmin):
+    shown_ids: ClassVar[dict[str, str]] = {"vote": "pk", "pse": "pause"}
+    search_help_text = "A vote_ or pse_ id"
+    heavy = ("feedback", "edited_content")
+    sealed: ClassVar[dict[str, str]] = {"words": "feedback", "edited": "edited_content", "external": "external"}
+    list_display = ("shown", "action", "pause_link", "voter", "external", "seat", "via", "voted_at")
+    list_select_related = ("voter", "seat")
+    fields = (
+        "shown", "pause_link", "action", "words", "edited", "voter", "external", "seat", "voted_at", "via",
+        "content_digest", "digest", "digest_check",
+    )  # fmt: skip
+    words = text_column("feedback")
+    edited = text_column("edited_content")
+
+    @display(description="pause")
+    def pause_link(self, vote: Vote) -> SafeString | str:
+        return row("runs_pause", "pse", vote.pause_id)
+
+    @display(description="digest check")
+    def digest_check(self, vote: Vote) -> str:
+        return "Matches" if vote.digest == vote.compute_digest() else "Does not match: this row was changed after it was written."
+
+
+class DelegationForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+    class Meta:
+        model = Delegation
+        fields = ("from_user", "to_user", "starts_at", "ends_at", "reason")
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or {}
+        if values.get("from_user") is not None and values.get("from_user") == values.get("to_user"):
+            self.add_error("to_user", "Somebody else.")
+        if values.get("starts_at") and values.get("ends_at") and values["ends_at"] <= max(values["starts_at"], clock.now()):
+            self.add_error("ends_at", "The end lies before the beginning, or has passed already.")
+        return values
+
+
+@admin.register(Delegation)
+class DelegationAdmin(ReadOnlyAdmin):
+    """Made here by superusers for anybody, ended by whoever delegated; never edited, since answers were given by it."""
+
+    form = DelegationForm
+    search_fields = (f"from_user__{NAME}", f"to_user__{NAME}")
+    search_help_text = "Who delegated, or to whom"
+    list_display = ("from_user", "to_user", "starts_at", "ends_at", "reason", "created_by")
+    list_select_related = ("from_user", "to_user", "created_by")
+    fields = ("from_user", "to_user", "starts_at", "ends_at", "reason", "created_by", "created_at")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return cast(User, request.user).is_superuser and request.user.is_active
+
+    def get_fields(self, request: HttpRequest, obj: Delegation | None = None) -> Any:
+        return self.fields if obj else DelegationForm.Meta.fields
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Delegation | None = None) -> Any:
+        return self.fields if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        obj.created_by = cast(User, request.user)
+        obj.save(force_insert=True)

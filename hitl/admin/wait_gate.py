@@ -1,0 +1,170 @@
+"""Sources of signed events, answers that are kept, and waits of other engines, for operators."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from checkpoints.admin.checkpoints import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row, text
+from checkpoints.database.people import NAME, User
+from hitl.models import EarlyAnswer, InboundSource, Wait
+
+
+@admin.register(InboundSource)
+class InboundSourceAdmin(ConfirmedAdmin):
+    """Made, switched, and given new secrets. A secret is shown once, when it is made."""
+
+    search_fields = ("name", f"user__{NAME}")
+    search_help_text = "Words of the name or its user"
+    actions = ("new_secret", "drop_old_secrets", "switch_off", "switch_on")
+    list_display = ("name", "user", "standing", "secret_count", "created_at", "last_used_at")
+    list_select_related = ("user",)
+    fields = ("name", "user", "standing", "address", "secret_count", "created_at", "last_used_at")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("hitl.add_inboundsource")
+
+    def get_fields(self, request: HttpRequest, obj: InboundSource | None = None) -> Any:
+        return self.fields if obj else ("name", "user")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: InboundSource | None = None) -> Any:
+        return self.fields if obj else ()
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """A source acts as its user: only superusers make one for somebody else."""
+        person = cast(User, request.user)
+        users = User.objects.filter(is_active=True).order_by(NAME)
+        kwargs["queryset"] = users if person.is_superuser else users.filter(pk=person.pk)
+        kwargs["initial"] = person.pk
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        obj.secrets = [InboundSource.new_secret()]
+        obj.save(force_insert=True)
+        self.message_user(request, f"The secret of {obj.name}, shown only now: {obj.secrets[0]}", messages.WARNING)
+
+    @display(description="standing", label={"active": "success", "off": "danger"})
+    def standing(self, source: InboundSource) -> str:
+        return "active" if source.active and source.user.is_active else "off"
+
+    @display(description="secrets")
+    def secret_count(self, source: InboundSource) -> int:
+        return len(source.secrets)
+
+    @display(description="address")
+    def address(self, source: InboundSource) -> str:
+        return f"/api/v1/inbound/{source.name}"
+
+    @admin.action(description="New secret…", permissions=["operate"])
+    def new_secret(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> HttpResponse | None:
+        if "confirmed" not in request.POST:
+            words = "Each gets one more secret, shown once. The others go on signing until they are dropped."
+            return self.confirm(request, queryset, action="new_secret", button="Make it", title="Make new secrets?", words=words)
+        for source in self._mine(request, queryset):
+            secret = InboundSource.new_secret()
+            source.secrets = [secret, *source.secrets][:5]
+            source.save(update_fields=["secrets"])
+            self.message_user(request, f"The new secret of {source.name}, shown only now: {secret}", messages.WARNING)
+        return None
+
+    @admin.action(description="Drop old secrets…", permissions=["operate"])
+    def drop_old_secrets(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> HttpResponse | None:
+        if "confirmed" not in request.POST:
+            words = "Only the newest secret of each signs from now on."
+            return self.confirm(request, queryset, action="drop_old_secrets", button="Drop them", title="Drop old secrets?", words=words)
+        for source in self._mine(request, queryset):
+            source.secrets = source.secrets[:1]
+            source.save(update_fields=["secrets"])
+            self.message_user(request, f"{source.name}: one secret is left.", messages.SUCCESS)
+        return None
+
+    @admin.action(description="Switch off…", permissions=["operate"])
+    def switch_off(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> HttpResponse | None:
+        return self._switch(request, queryset, "switch_off", to=False, words="What they send is refused from now on.")
+
+    @admin.action(description="Switch on…", permissions=["operate"])
+    def switch_on(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> HttpResponse | None:
+        return self._switch(request, queryset, "switch_on", to=True, words="What they sign is taken again.")
+
+    def _switch(self, request: HttpRequest, queryset: QuerySet[InboundSource], action: str, *, to: bool, words: str) -> HttpResponse | None:
+        if "confirmed" not in request.POST:
+            name = "on" if to else "off"
+            title = f"Switch these sources {name}?"
+            return self.confirm(request, queryset, action=action, button=f"Switch {name}", title=title, words=words)
+        names = [source.name for source in self._mine(request, queryset)]
+        count = InboundSource.objects.filter(name__in=names).update(active=to)
+        self.message_user(request, f"{count} switched {'on' if to else 'off'}.", messages.SUCCESS)
+        return None
+
+    def _mine(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> list[InboundSource]:
+        """Those of them that this person may operate: a source acts as its user."""
+        person = cast(User, request.user)
+        found = list(queryset.select_related("user")[:MOST])
+        for source in found:
+            if not person.is_superuser and source.user_id != person.pk:
+                self.message_user(request, f"{source.name}: it acts as somebody else, so nothing was done.", messages.ERROR)
+        return [source for source in found if person.is_superuser or source.user_id == person.pk]
+
+
+@admin.register(EarlyAnswer)
+class EarlyAnswerAdmin(ReadOnlyAdmin):
+    shown_ids: ClassVar[dict[str, str]] = {"erl": "pk", "run": "run", "thr": "thread", "pse": "pause"}
+    search_help_text = "An erl_, run_, thr_ or pse_ id"
+    heavy = ("event",)
+    sealed: ClassVar[dict[str, str]] = {"event_json": "event", "error_text": "error"}
+    list_display = ("shown", "status", "node_id", "input_type", "by", "via", "received_at", "expires_at")
+    list_filter = ("status",)
+    list_select_related = ("by",)
+    fields = (
+        "shown", "status", "thread_link", "run_link", "node_id", "input_type", "event_json", "by", "via", "pause_link", "error_text",
+        "received_at", "expires_at", "changed_at",
+    )  # fmt: skip
+
+    @display(description="thread")
+    def thread_link(self, early: EarlyAnswer) -> SafeString | str:
+        return row("checkpoints_thread", "thr", early.thread_id)
+
+    @display(description="run")
+    def run_link(self, early: EarlyAnswer) -> SafeString | str:
+        return row("runs_run", "run", early.run_id)
+
+    @display(description="pause")
+    def pause_link(self, early: EarlyAnswer) -> SafeString | str:
+        return row("runs_pause", "pse", early.pause_id)
+
+    @display(description="event")
+    def event_json(self, early: EarlyAnswer) -> SafeString:
+        return as_json(lambda: early.event)
+
+    @display(description="why it was not taken")
+    def error_text(self, early: EarlyAnswer) -> SafeString:
+        return text(early.error)
+
+
+@admin.register(Wait)
+class WaitAdmin(ReadOnlyAdmin):
+    shown_ids: ClassVar[dict[str, str]] = {"wait": "pk", "pse": "pause", "run": "pause__run", "thr": "outer__thread"}
+    search_fields = ("outer__name",)
+    search_help_text = "A wait_, pse_, run_ or thr_ id, or the other engine's id of the run"
+    heavy = ("recipients", "callback_secret")
+    sealed: ClassVar[dict[str, str]] = {"recipients_json": "recipients", "callback_text": "callback_url"}
+    list_display = ("shown", "outer", "node_id", "pause_link")
+    list_select_related = ("outer",)
+    fields = ("shown", "outer", "node_id", "pause_link", "recipients_json", "callback_text", "digest")
+
+    @display(description="pause")
+    def pause_link(self, wait: Wait) -> SafeString | str:
+        return row("runs_pause", "pse", wait.pause_id)
+
+    @display(description="recipients")
+    def recipients_json(self, wait: Wait) -> SafeString:
+        return as_json(lambda: wait.recipients)
+
+    @display(description="called back at")
+    def callback_text(self, wait: Wait) -> SafeString:
+        return text(wait.callback_url)

@@ -1,0 +1,1 @@
+"""REST: questions and answers, threads and runs, the ledger, the wait gate."""

@@ -1,0 +1,1 @@
+"""One `decide` behind every door: who may answer, what is valid, and what becomes of it."""

@@ -1,0 +1,149 @@
+"""The same answer to several questions at once, with brakes: looked over first, by workflow and risk; what wants a look of its own is
+left out, with the reason; and each answer goes through `decide` with the revision that was looked at."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from django.db.models import Q
+
+from checkpoints.database.people import User
+from checkpoints.store import CheckpointDamaged, StoreUnavailable
+from hitl.decisions import policy, services
+from hitl.models import Decision, Via, Vote
+from runs import keyed
+from runs.models import Pause
+from runs.services import PauseClosed
+from runs.states import PauseStatus
+from runs.workflows.review_rules import RISKS
+from runs.workflows.sequence import APPROVE, CANCEL
+
+MOST = 100
+ANSWERS = (APPROVE, CANCEL)
+REFUSALS = (
+    policy.Refused,
+    services.NotFound,
+    services.AnswerInvalid,
+    services.RevisionMismatch,
+    PauseClosed,
+    CheckpointDamaged,
+    StoreUnavailable,
+)
+"""What one of the answers may end with without stopping the others."""
+
+
+class BulkInvalid(Exception):
+    """Nothing was decided: the selection or the answer is none."""
+
+    code = "bulk_invalid"
+
+
+class NotInBulk(Exception):
+    """This question is not answered in bulk."""
+
+    code = "not_in_bulk"
+
+
+@dataclass
+class Part:
+    """The chosen questions of one workflow and risk."""
+
+    template: str
+    risk: str
+    pauses: list[Pause] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Preview:
+    parts: list[Part]
+    left_out: list[tuple[Pause, str]]
+    """Questions that are not answered so, and why."""
+    gone: int
+    """Chosen ids under which this person sees nothing."""
+
+    @property
+    def count(self) -> int:
+        return sum(len(part.pauses) for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one of the questions."""
+
+    pause_id: uuid.UUID
+    pause: Pause | None
+    decision: Decision | None
+    code: str
+    words: str
+
+
+def preview(pause_ids: Sequence[uuid.UUID], *, by: User) -> Preview:
+    """What would be answered. Raises BulkInvalid for none or too many."""
+    _check(pause_ids)
+    found = list(_seen(pause_ids, by))
+    parts: dict[tuple[str, str], Part] = {}
+    left_out = []
+    for pause in found:
+        if why_not := refused(pause, APPROVE):
+            left_out.append((pause, why_not))
+        else:
+            key = (str(pause.run.definition), pause.risk)
+            parts.setdefault(key, Part(*key)).pauses.append(pause)
+    ordered = sorted(parts.values(), key=lambda part: (-RISKS.index(part.risk), part.template))
+    return Preview(ordered, left_out, len(set(pause_ids)) - len(found))
+
+
+def decide(chosen: Sequence[tuple[uuid.UUID, int]], *, action: str, by: User, via: Via) -> list[Result]:
+    """Answer each question that was looked at in that revision; one that cannot be answered stops none of the others.
+
+    Raises BulkInvalid before anything is decided.
+    """
+    _check([pause_id for pause_id, _ in chosen])
+    if action not in ANSWERS:
+        raise BulkInvalid(f"Several questions at once are answered with {' or '.join(ANSWERS)}. Nothing was decided.")
+    pauses = {pause.pk: pause for pause in _seen([pause_id for pause_id, _ in chosen], by)}
+    with keyed.at_work(None):
+        return [_one(pause_id, revision, pauses.get(pause_id), action=action, by=by, via=via) for pause_id, revision in chosen]
+
+
+def _one(pause_id: uuid.UUID, revision: int, pause: Pause | None, *, action: str, by: User, via: Via) -> Result:
+    try:
+        if pause is not None and pause.status == PauseStatus.OPEN and (why_not := refused(pause, action)):
+            raise NotInBulk(why_not)
+        decision = services.decide(pause_id, action=action, by=by, via=via, revision=revision)
+    except (*REFUSALS, NotInBulk) as refusal:
+        return Result(pause_id, pause, None, str(getattr(refusal, "code", "refused")), str(refusal))
+    if isinstance(decision, Vote):
+        return Result(pause_id, pause, None, "voted", "Your vote was taken; the question stays open until enough have approved.")
+    return Result(pause_id, pause, decision, "", services.PAST[action].capitalize() + ".")
+
+
+def refused(pause: Pause, action: str) -> str:
+    """Why a question is not answered in bulk; "" where it may be."""
+    if pause.status != PauseStatus.OPEN:
+        return "It has been answered already."
+    if pause.overdue:
+        return "The time to answer it is over."
+    if pause.risk == "high":
+        return "Its risk is high: look at it by itself."
+    if action in pause.review.get("reason_required", []):
+        return "This answer needs a reason of its own."
+    if action == APPROVE and APPROVE not in pause.ways:
+        return "It has answers of its own, and no Approve."
+    if pause.wants_data(action):
+        return "It asks for data."
+    return ""
+
+
+def _seen(pause_ids: Iterable[uuid.UUID], by: User) -> Iterable[Pause]:
+    shown = Pause.objects.filter(pk__in=list(pause_ids)).shown().select_related("run__definition", "run__thread__owner", "run__parent")
+    return shown.filter(Q(pk__in=Pause.objects.visible_to(by).values("pk")) | Q(pk__in=policy.asked_of(by).values("pk"))).order_by("id")
+
+
+def _check(pause_ids: Sequence[uuid.UUID]) -> None:
+    if not pause_ids or len(pause_ids) > MOST:
+        raise BulkInvalid(f"Choose between one and {MOST} questions. Nothing was decided.")
+    if len(set(pause_ids)) < len(pause_ids):
+        raise BulkInvalid("A question was chosen twice. Nothing was decided.")

@@ -1,0 +1,407 @@
+"""A form made of a JSON Schema: fields as plain HTML has them, and the payload that a browser's answer stands for.
+
+It works without JavaScript: a list grows and shrinks by buttons that send the form (`change`), which decides nothing. Reading is lenient
+(what is no number stays text), since `runs.workflows.schemas.validate_resume_payload` judges the payload, whichever door it came through.
+
+What is left empty is absent. A shape that no field can hold (a list of lists, alternatives of several kinds) is a field for JSON text.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from django.utils import timezone
+from django.utils.datastructures import MultiValueDict
+
+from checkpoints.state import codec
+from runs.workflows import schemas
+
+Kind = Literal[
+    "text", "long", "lines", "whole", "number", "check", "one", "several", "date", "time", "moment", "fixed", "group", "rows", "json"
+]
+PREFIX = "input"
+OTHER = "~other"
+"""The posted value of the option that lets a person write their own. No schema's own option is posted so: `~` is written `~0`."""
+MANY = 8
+"""Parts of one group that are shown at once; more are folded away."""
+RADIOS = 6
+"""Up to so many options are shown at once; more make a list to choose from."""
+ROWS = 200
+LONG = 200
+"""A text that may be longer than this has several lines."""
+
+
+class _Absent:
+    def __bool__(self) -> bool:
+        return False
+
+
+ABSENT: Final = _Absent()
+
+
+@dataclass
+class Option:
+    value: str
+    label: str
+    means: Any
+    chosen: bool = False
+
+
+@dataclass
+class Field:
+    """One field as a template shows it. `value` is what was typed, or a list of what was chosen."""
+
+    kind: Kind
+    name: str
+    path: str
+    label: str
+    help: str
+    required: bool
+    schema: Mapping[str, Any]
+    value: str = ""
+    options: list[Option] = field(default_factory=list)
+    other: bool = False
+    other_chosen: bool = False
+    parts: list[Field] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    first: bool = False
+    """Whether it is the first one that is wrong, where the focus goes."""
+
+    @property
+    def id(self) -> str:
+        return "id_" + re.sub(r"[^\w-]", "_", self.name)
+
+    @property
+    def control(self) -> str:
+        """The type of the HTML input."""
+        return {"whole": "number", "number": "number", "date": "date", "time": "time", "moment": "datetime-local"}.get(
+            self.kind, "email" if self.schema.get("format") == "email" else "text"
+        )
+
+    @property
+    def step(self) -> str:
+        return {"whole": "1", "number": "any", "time": "1", "moment": "1"}.get(self.kind, "")
+
+    @property
+    def radios(self) -> bool:
+        return len(self.options) <= RADIOS
+
+    @property
+    def may_grow(self) -> bool:
+        return len(self.parts) < min(ROWS, int(self.schema.get("maxItems", ROWS)))
+
+    @property
+    def may_shrink(self) -> bool:
+        return len(self.parts) > int(self.schema.get("minItems", 0))
+
+    @property
+    def folded(self) -> bool:
+        """Whether the parts of this group wait folded away: many, and nothing to see in them."""
+        return len(self.parts) > MANY and not any(one.errors or one.value for part in self.parts for one in part.each())
+
+    @property
+    def described_by(self) -> str:
+        """Ids of what explains the field, for assistive technology."""
+        return " ".join([f"{self.id}_help"] * bool(self.help) + [f"{self.id}_error"] * bool(self.errors))
+
+    def each(self) -> Iterator[Field]:
+        yield self
+        for part in self.parts:
+            yield from part.each()
+
+
+class SchemaForm:
+    """The form of one schema, as `runs.workflows.schemas.check` gave it.
+
+    Args:
+        data: what a browser posted; without it the fields show `initial`.
+        initial: a payload to begin with, e.g. what is known already.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], data: MultiValueDict[str, str] | None = None, initial: Any = ABSENT) -> None:
+        self.data = data
+        self.problems: dict[str, list[str]] = {}
+        self.root, payload = self._made(schema, PREFIX, "", initial, label="", required=True)
+        self.payload: Any = payload if payload is not ABSENT else {} if self.root.kind == "group" else None
+        """What the posted fields stand for."""
+        self.add_errors(self.problems)
+
+    @property
+    def fields(self) -> list[Field]:
+        return self.root.parts if self.root.kind == "group" else [self.root]
+
+    def add_errors(self, errors: Mapping[str, Sequence[str]]) -> list[str]:
+        """Show errors (dotted path → sentences) at the fields they belong to; what belongs to none is given back."""
+        known = {one.path: one for one in self.root.each()}
+        left: list[str] = []
+        for path, texts in errors.items():
+            at = path
+            while at and at not in known:
+                at = at.rpartition(".")[0]
+            if at and (found := known.get(at)):
+                found.errors += [text for text in texts if text not in found.errors]
+            else:
+                left += texts
+        return left
+
+    def mark_first(self) -> bool:
+        """Let the first field that is wrong say so; tells whether one is. Of a group or a list it is the first field inside."""
+        wrong = next((one for one in self.root.each() if one.errors), None)
+        at = next((one for one in wrong.each() if one.kind not in {"group", "rows", "fixed"}), None) if wrong is not None else None
+        if at is not None:
+            at.first = True
+        return at is not None
+
+    def _made(self, schema: Any, name: str, path: str, initial: Any, *, label: str, required: bool) -> tuple[Field, Any]:
+        """A field and what it stands for, ABSENT where it was left empty."""
+        flat = _flat(schema)
+        kind = _kind(flat)
+        made = Field(
+            kind=kind,
+            name=name,
+            path=path,
+            label=str(flat.get("title") or label),
+            help=str(flat.get("description") or ""),
+            required=required,
+            schema=flat,
+        )
+        if initial is ABSENT and "default" in flat:
+            initial = flat["default"]
+        if kind == "group":
+            return made, self._group(made, initial)
+        if kind == "rows":
+            return made, self._rows(made, initial)
+        if kind == "fixed":
+            made.value = _words(flat["const"])
+            return made, flat["const"] if required else ABSENT
+        if kind in {"one", "several"}:
+            return made, self._choice(made, initial)
+        return made, self._typed(made, initial)
+
+    def _group(self, made: Field, initial: Any) -> Any:
+        known = initial if isinstance(initial, Mapping) else {}
+        needed = made.schema.get("required", [])
+        payload = {}
+        for key, part in schemas.declared(made.schema).items():
+            place = {"name": f"{made.name}.{_escaped(key)}", "path": f"{made.path}.{key}" if made.path else key}
+            one, value = self._made(part, **place, initial=known.get(key, ABSENT), label=_title(key), required=key in needed)
+            made.parts.append(one)
+            if value is not ABSENT:
+                payload[key] = value
+        return payload if payload or made.required else ABSENT
+
+    def _rows(self, made: Field, initial: Any) -> Any:
+        known = list(initial) if isinstance(initial, list | tuple) else []
+        payload = []
+        for at in self._places(made, len(known)):
+            number = len(made.parts)
+            place = {"name": f"{made.name}.{at}", "path": f"{made.path}.{number}" if made.path else str(number)}
+            begun = known[at] if at < len(known) else ABSENT
+            one, value = self._made(made.schema["items"], **place, initial=begun, label="", required=True)
+            if self.data is not None and (value is ABSENT or value == {}) and "change" not in self.data:
+                continue  # a row that was left empty
+            if at != number:  # one before it is gone
+                _rename(one, f"{made.name}.{number}")
+            made.parts.append(one)
+            payload.append({} if value is ABSENT else value)
+        while len(made.parts) < min(made.schema.get("minItems", 0), ROWS):  # what is still to be filled in
+            number = len(made.parts)
+            place = {"name": f"{made.name}.{number}", "path": f"{made.path}.{number}" if made.path else str(number)}
+            made.parts.append(self._made(made.schema["items"], **place, initial=ABSENT, label="", required=True)[0])
+        return payload if payload or made.required else ABSENT
+
+    def _places(self, made: Field, known: int) -> list[int]:
+        """The numbers of the rows to read or show."""
+        least = min(made.schema.get("minItems", 0), ROWS)
+        if self.data is None:
+            return list(range(max(known, least)))
+        count = self.data.get(f"{made.name}.count", "0")
+        places = list(range(min(int(count) if count.isdecimal() and len(count) < 6 else 0, ROWS)))
+        what, _, where = self.data.get("change", "").partition(":")
+        if what == "add" and where == made.name and made.may_grow:
+            places.append(len(places))
+        return [at for at in places if not (what == "remove" and where == f"{made.name}.{at}")]
+
+    def _choice(self, made: Field, initial: Any) -> Any:
+        several = made.kind == "several"
+        made.options, made.other = _options(made.schema["items"] if several else made.schema)
+        own = ""
+        if self.data is not None:
+            chosen = self.data.getlist(made.name)
+            made.other_chosen, own = OTHER in chosen, self.data.get(f"{made.name}.other", "").strip()
+        else:
+            begun = [] if initial is ABSENT else list(initial) if several and isinstance(initial, list | tuple) else [initial]
+            chosen = [option.value for option in made.options if any(_same(option.means, one) for one in begun)]
+            strange = [one for one in begun if not any(_same(option.means, one) for option in made.options)]
+            made.other_chosen = made.other and bool(strange)
+            own = _words(strange[0]) if made.other_chosen else ""
+        made.value = own
+        for option in made.options:
+            option.chosen = option.value in chosen
+        picked = [option.means for option in made.options if option.chosen] + ([own] if made.other_chosen and own and made.other else [])
+        if several:
+            return picked if picked or (made.required and self.data is not None) else ABSENT
+        return picked[-1] if picked else ABSENT
+
+    def _typed(self, made: Field, initial: Any) -> Any:
+        if self.data is None:
+            made.value = _shown(made.kind, initial)
+            return initial
+        if made.kind == "check":
+            made.value = "true" if made.name in self.data else ""
+            return made.name in self.data or (ABSENT if "const" in made.schema else False)
+        made.value = self.data.get(made.name, "").replace("\r\n", "\n")
+        text = made.value if made.kind == "long" else made.value.strip()
+        if not text.strip():
+            return None if made.required and "null" in _types(made.schema) else ABSENT
+        try:
+            return _read(made, text)
+        except (ValueError, RecursionError):
+            if made.kind == "json":
+                self.problems[made.path] = ["This is no JSON."]
+            return text
+
+
+def _rename(row: Field, name: str) -> None:
+    old = len(row.name)
+    for inner in row.each():
+        inner.name = f"{name}{inner.name[old:]}"
+
+
+def _read(made: Field, text: str) -> Any:
+    """What a typed text stands for; raises ValueError where it is no such thing."""
+    match made.kind:
+        case "whole":
+            return int(text)
+        case "number":
+            number = float(text)
+            if not math.isfinite(number):
+                raise ValueError(text)
+            return number if "." in text or "e" in text.lower() else int(text)
+        case "moment":
+            at = dt.datetime.fromisoformat(text)
+            return (at if at.tzinfo else timezone.make_aware(at)).isoformat()
+        case "lines":
+            return [line.strip() for line in text.split("\n") if line.strip()]
+        case "json":
+            return json.loads(text)
+    return text
+
+
+def _shown(kind: Kind, value: Any) -> str:
+    """A value as its field shows it."""
+    if value is ABSENT or value is None:
+        return ""
+    if kind == "check":
+        return "true" if value is True else ""
+    if kind == "lines":
+        return "\n".join(str(one) for one in value) if isinstance(value, list | tuple) else str(value)
+    if kind == "json":
+        return json.dumps(value, indent=2, ensure_ascii=False)
+    if kind == "moment":
+        try:
+            at = dt.datetime.fromisoformat(str(value))
+        except ValueError:
+            return str(value)
+        return (timezone.localtime(at) if at.tzinfo else at).replace(tzinfo=None).isoformat()
+    return _words(value)
+
+
+def _flat(schema: Any) -> dict[str, Any]:
+    """A schema with the members of its `allOf` taken in, as far as showing it goes."""
+    if not isinstance(schema, Mapping):
+        return {}
+    flat = {key: value for key, value in schema.items() if key != "allOf"}
+    for member in schema.get("allOf", []):
+        inner = _flat(member)
+        properties = {**inner.get("properties", {}), **flat.get("properties", {})}
+        required = [*flat.get("required", []), *inner.get("required", [])]
+        flat = {**inner, **flat, **({"properties": properties} if properties else {}), **({"required": required} if required else {})}
+    return flat
+
+
+def _types(schema: Mapping[str, Any]) -> list[str]:
+    found = schema.get("type", [])
+    return [found] if isinstance(found, str) else list(found)
+
+
+def _kind(schema: Mapping[str, Any]) -> Kind:
+    types = [one for one in _types(schema) if one != "null"]
+    if "const" in schema:
+        return "check" if schema["const"] is True and types == ["boolean"] else "fixed"  # a thing to confirm is never confirmed by itself
+    if _choices(schema) is not None:
+        return "one"
+    if "properties" in schema and types in ([], ["object"]):
+        return "group"
+    match types:
+        case ["string"]:
+            formats: dict[str, Kind] = {"date": "date", "time": "time", "date-time": "moment"}
+            return formats.get(schema.get("format", ""), "long" if schema.get("maxLength", 0) > LONG else "text")
+        case ["integer"]:
+            return "whole"
+        case ["number"] | ["integer", "number"] | ["number", "integer"]:
+            return "number"
+        case ["boolean"]:
+            return "check" if "default" in schema else "one"
+        case ["array"] if "prefixItems" not in schema:
+            return _list_kind(_flat(schema.get("items")))
+    return "json"
+
+
+def _list_kind(items: Mapping[str, Any]) -> Kind:
+    inner = _kind(items) if items else "json"
+    if inner == "one":
+        return "several"
+    if inner in {"text", "long"} and not items.get("pattern"):
+        return "lines"
+    return "json" if inner in {"json", "rows", "several", "lines"} else "rows"
+
+
+def _choices(schema: Mapping[str, Any]) -> tuple[list[tuple[Any, str]], bool] | None:
+    """The values to choose from with their labels, and whether a person may write another; None where it is no choice."""
+    if isinstance(values := schema.get("enum"), Sequence) and values:
+        return [(value, _words(value)) for value in values], False
+    members = schema.get("oneOf") or schema.get("anyOf") or []
+    fixed = [
+        (one["const"], str(one.get("title") or _words(one["const"]))) for one in members if isinstance(one, Mapping) and "const" in one
+    ]
+    if fixed and len(fixed) == len(members):
+        return fixed, False
+    if len(members) == 2 and all(isinstance(one, Mapping) for one in members):
+        first, second = _flat(members[0]), _flat(members[1])
+        listed = _choices(first)
+        if listed and not listed[1] and _kind(second) in {"text", "long"}:
+            return listed[0], True
+    return None
+
+
+def _options(schema: Any) -> tuple[list[Option], bool]:
+    flat = _flat(schema)
+    values, other = _choices(flat) or ([(True, "Yes"), (False, "No")], False)
+    posted = [_escaped(value) if isinstance(value, str) else _words(value) for value, _ in values]
+    if len(set(posted)) < len(posted):  # "1" and 1
+        posted = [codec.encode(value).replace("~", "~0") for value, _ in values]
+    return [Option(value=key, label=label, means=value) for key, (value, label) in zip(posted, values, strict=True)], other
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal as JSON has it: true is not 1."""
+    return codec.encode(one) == codec.encode(other)
+
+
+def _words(value: Any) -> str:
+    return value if isinstance(value, str) else codec.encode(value)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace(".", "~1")
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ").strip().capitalize() or name

@@ -1,0 +1,201 @@
+"""The form of a question about tool calls: for each a choice, a reason, and fields for what may be edited. Works without JavaScript.
+
+Like `json_schema`, it reads and judges nothing: what it makes of a browser's answer goes through the one validator.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils.datastructures import MultiValueDict
+
+from hitl.forms.json_schema import SchemaForm
+from runs.models import Pause
+from runs.workflows.tool_calls import APPROVE, EDIT, REASON, REJECT
+
+PREFIX = "call"
+
+
+class _Absent:
+    """Where arguments hold nothing."""
+
+
+@dataclass
+class Part:
+    """One place in the arguments that may be edited."""
+
+    name: str
+    pointer: str
+    text: str
+    """As JSON where the value is no text."""
+    plain: bool
+    before: str
+
+    @property
+    def id(self) -> str:
+        return "id_" + self.name.replace(".", "_")
+
+    @property
+    def label(self) -> str:
+        return self.pointer.removeprefix("/") or "Arguments, as JSON"
+
+
+@dataclass
+class Row:
+    """One call as the card shows it."""
+
+    call: Mapping[str, Any]
+    name: str
+    decision: str = ""
+    reason: str = ""
+    parts: list[Part] = field(default_factory=list)
+    errors: dict[str, list[str]] = field(default_factory=dict)
+    """`decision`, `arguments` or `reason` → sentences."""
+    first: str = ""
+    """Which of these has the focus: of all calls, the first that is wrong."""
+
+    @property
+    def id(self) -> str:
+        return "id_" + self.name.replace(".", "_")
+
+    @property
+    def arguments(self) -> str:
+        return json.dumps(self.call["arguments"], indent=2, ensure_ascii=False)
+
+    @property
+    def choices(self) -> list[tuple[str, str]]:
+        edits = [(EDIT, "Approve with changes")] if self.call["editable"] else []
+        return [(APPROVE, "Approve"), *edits, (REJECT, "Reject")]
+
+    longest = REASON
+
+
+class CallsForm:
+    """The form of one question; `payload` is what a browser's answer stands for, `None` before there is one."""
+
+    def __init__(self, calls: Sequence[Mapping[str, Any]], data: MultiValueDict[str, str] | None = None) -> None:
+        self.data = data
+        self.rows = [self._row(call, f"{PREFIX}.{number}") for number, call in enumerate(calls)]
+        self.payload: Any = None if data is None else {"calls": {row.call["id"]: _answer(row) for row in self.rows}}
+
+    def _row(self, call: Mapping[str, Any], name: str) -> Row:
+        row = Row(call=call, name=name)
+        for number, pointer in enumerate(call["editable"]):
+            row.parts.append(self._part(call["arguments"], pointer, f"{name}.edit.{number}"))
+        if self.data is not None:
+            row.decision = self.data.get(f"{name}.decision", "")
+            row.reason = self.data.get(f"{name}.reason", "")
+        return row
+
+    def _part(self, arguments: Mapping[str, Any], pointer: str, name: str) -> Part:
+        value = _at(arguments, pointer)
+        plain = isinstance(value, str)
+        before = value if isinstance(value, str) else "" if value is _Absent else json.dumps(value, indent=2, ensure_ascii=False)
+        text = before if self.data is None else self.data.get(name, before).replace("\r\n", "\n")
+        return Part(name=name, pointer=pointer, text=text, plain=plain, before=before)
+
+    def mark_first(self) -> bool:
+        """Let the first field that is wrong say so; tells whether one is."""
+        wrong = next((row for row in self.rows if row.errors), None)
+        if wrong is not None:
+            wrong.first = next(name for name in ("decision", "arguments", "reason") if name in wrong.errors)
+        return wrong is not None
+
+    def add_errors(self, errors: Mapping[str, Sequence[str]]) -> list[str]:
+        """Show errors (dotted path → sentences) at the calls they belong to; what belongs to none is given back."""
+        left: list[str] = []
+        for path, texts in errors.items():
+            row = next((row for row in self.rows if f"{path}.".startswith(f"calls.{row.call['id']}.")), None)
+            if row is None:
+                left += texts
+                continue
+            at = path.removeprefix(f"calls.{row.call['id']}").removeprefix(".").partition(".")[0]
+            row.errors.setdefault(at if at in {"reason", "arguments"} else "decision", []).extend(texts)
+        return left
+
+
+def form_of(
+    pause: Pause, data: MultiValueDict[str, str] | None = None, *, known: Mapping[str, Any] | None = None
+) -> SchemaForm | CallsForm | None:
+    """The form of what comes with an answer; None where words are enough. It begins with what is `known`, else with what the step knew."""
+    if pause.calls:
+        return CallsForm(pause.calls, data)
+    if not pause.required_inputs:
+        return None
+    return (
+        SchemaForm(pause.required_inputs, data)
+        if data is not None
+        else SchemaForm(pause.required_inputs, initial=pause.known if known is None else known)
+    )
+
+
+def _answer(row: Row) -> dict[str, Any]:
+    """What was posted about one call; what was typed is not dropped silently where the choice leaves no room for it."""
+    answer: dict[str, Any] = {"decision": row.decision} if row.decision else {}
+    if row.reason.strip():
+        answer["reason"] = row.reason.replace("\r\n", "\n").strip()
+    changed = [part for part in row.parts if part.text.strip() != part.before.strip()]
+    if row.decision == EDIT or (row.decision == APPROVE and changed):
+        answer["arguments"] = _edited(row.call["arguments"], changed)
+    return answer
+
+
+def _edited(arguments: Mapping[str, Any], changed: Sequence[Part]) -> Any:
+    edited: Any = copy.deepcopy(dict(arguments))
+    for part in changed:
+        edited = _put(edited, part.pointer, part.text if part.plain else _read(part.text))
+    return edited
+
+
+def _read(text: str) -> Any:
+    """A value that was typed; what is no JSON stays text, for the validator to judge."""
+    if not text.strip():
+        return _Absent
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _names(pointer: str) -> list[str]:
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
+def _at(value: Any, pointer: str) -> Any:
+    """What a JSON pointer names; _Absent where there is nothing."""
+    for name in _names(pointer):
+        if isinstance(value, Mapping) and name in value:
+            value = value[name]
+        elif isinstance(value, list | tuple) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return _Absent
+    return value
+
+
+def _put(whole: Any, pointer: str, value: Any) -> Any:
+    """`whole` with another value at a JSON pointer; as it was where there is no such place."""
+    if not pointer:
+        return {} if value is _Absent else value
+    *above, last = _names(pointer)
+    at = whole
+    for name in above:
+        at = (
+            at[int(name)]
+            if isinstance(at, list) and name.isdecimal() and int(name) < len(at)
+            else at.get(name)
+            if isinstance(at, dict)
+            else None
+        )
+    if isinstance(at, dict):
+        if value is _Absent:
+            at.pop(last, None)
+        else:
+            at[last] = value
+    elif isinstance(at, list) and last.isdecimal() and int(last) < len(at) and value is not _Absent:
+        at[int(last)] = value
+    return whole

@@ -1,0 +1,197 @@
+"""The size of what people and programs send, judged before it is kept, read or parsed; and the one reader of their JSON.
+
+Each address has a limit of its own: a view says `body_limit = "ORDER_BYTES"`, a name in `runs.limits`; all others have BODY_BYTES. A body
+whose length is told is refused by that; one that comes in pieces is counted while it comes (`bounded`, around Django).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import IO, Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import Resolver404, resolve
+from rest_framework import exceptions
+from rest_framework.parsers import BaseParser
+
+from hitl.http import problems
+from hitl.models import ApiToken
+from runs import limits
+
+UNTYPED = frozenset({"", "application/x-www-form-urlencoded"})
+"""Content types of a body that its sender said nothing about: none, and what curl says by itself."""
+
+Handler = Callable[[HttpRequest], HttpResponse]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+
+class Unreadable(ValueError):
+    """A text that is no JSON, or more of it than is read."""
+
+
+class BodyTooLarge(exceptions.APIException):
+    """`limit` is told to the client too."""
+
+    status_code = 413
+    default_code = "too_large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(words(limit))
+        self.limit = limit
+
+
+def words(limit: int) -> str:
+    return f"The body of a request may have up to {limit:,} bytes here; this one was not read, and nothing was changed."
+
+
+def limit_of(path: str) -> int:
+    """The bytes that the body of a request to this path may have."""
+    try:
+        view = resolve(path).func
+    except Resolver404:
+        return value("BODY_BYTES")
+    return value(getattr(getattr(view, "view_class", view), "body_limit", "BODY_BYTES"))
+
+
+def value(name: str) -> int:
+    """A limit as operators set it."""
+    return int(getattr(settings, f"WAYSTATION_{name}", limits.table()[name]))
+
+
+def middleware(get_response: Handler) -> Handler:
+    """413 in the words of its kind, for what tells its length. Behind it Django's own limit, which knows no addresses, is never reached."""
+
+    def handle(request: HttpRequest) -> HttpResponse:
+        told = request.META.get("CONTENT_LENGTH") or "0"
+        size = int(told[:15]) if told.isdecimal() else 0
+        if size <= min(value("BODY_BYTES"), limits.EVENT_BYTES):  # nearly all: without looking at the address
+            return get_response(request)
+        limit = limit_of(request.path_info)
+        if size <= limit:
+            return get_response(request)
+        if request.path_info.startswith("/api/"):
+            return problems.response(413, BodyTooLarge.default_code, words(limit), limit=limit)
+        return render(request, "413.html", {"limit": limit}, status=413)
+
+    return handle
+
+
+def bounded(application: Any) -> Any:
+    """An ASGI application that gets no longer a body than its address takes, whether its length was told or not: Django would keep all of
+    it in a file before any view or middleware is asked."""
+
+    async def serve(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or dict(scope["headers"]).get(b"content-length"):
+            await application(scope, receive, send)  # servers hold a body to the length that it tells
+            return
+        limit, size, answered = limit_of(scope["path"].removeprefix(scope.get("root_path", ""))), 0, False
+
+        async def counted() -> dict[str, Any]:
+            nonlocal size, answered
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > limit and not answered:
+                answered = True
+                await _refuse(send, limit)
+            return {"type": "http.disconnect"} if answered else message
+
+        async def unless_answered(message: dict[str, Any]) -> None:
+            if not answered:
+                await send(message)
+
+        await application(scope, counted, unless_answered)
+
+    return serve
+
+
+async def _refuse(send: Send, limit: int) -> None:
+    response = problems.response(413, BodyTooLarge.default_code, words(limit), limit=limit)
+    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(response.content)).encode())]
+    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    await send({"type": "http.response.body", "body": response.content})
+
+
+class JsonParser(BaseParser):
+    """Reads a request's JSON: bounded in bytes, values, depth and digits, before anything is made of it."""
+
+    media_type = "application/json"
+
+    def parse(self, stream: IO[Any], media_type: str | None = None, parser_context: Any = None) -> Any:
+        view = (parser_context or {}).get("view")
+        limit = value(getattr(view, "body_limit", "BODY_BYTES"))
+        raw: bytes = stream.read(limit + 1)
+        if len(raw) > limit:
+            raise BodyTooLarge(limit)
+        try:
+            return read(raw)
+        except Unreadable as error:
+            raise exceptions.ParseError(f"{error} Nothing was changed.") from error
+
+
+class UntypedJsonParser(JsonParser):
+    """Reads JSON that a program sends without saying so, as `curl -d` does, and as S4 prints its requests.
+
+    Only with a token: no page of another site can send one. A browser's cookie comes along with any site's form, so its owner's requests
+    say `application/json`, which no form can.
+    """
+
+    media_type = "*/*"
+
+    def parse(self, stream: IO[Any], media_type: str | None = None, parser_context: Any = None) -> Any:
+        token = parser_context["request"].auth if parser_context else None
+        if not isinstance(token, ApiToken) or (media_type or "").partition(";")[0].strip().lower() not in UNTYPED:
+            raise exceptions.UnsupportedMediaType(media_type or "")
+        return super().parse(stream, media_type, parser_context)
+
+
+def read(raw: bytes | str, *, parts: int = limits.BODY_PARTS) -> Any:
+    """The value of a JSON text. Raises Unreadable.
+
+    Values are counted before they are made: a megabyte of brackets would become a hundred.
+    """
+    count_parts(raw, parts=parts)
+    try:
+        found = json.loads(raw, parse_constant=_no_constant)
+    except RecursionError as error:
+        raise Unreadable("The JSON is nested too deeply.") from error
+    except ValueError as error:  # a text that is no UTF-8 too
+        raise Unreadable(f"This is no JSON: {str(error)[:200]}.") from error
+    _check(found)
+    return found
+
+
+def count_parts(raw: bytes | str, *, parts: int) -> None:
+    """Raises Unreadable where a JSON text may hold more values than `parts`. Signs inside its texts count too."""
+    found = (
+        raw.count(b",") + raw.count(b"[") + raw.count(b"{") if isinstance(raw, bytes) else raw.count(",") + raw.count("[") + raw.count("{")
+    )
+    if found > parts:
+        raise Unreadable(f"The JSON holds more than {parts:,} values.")
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+LARGEST = 10**limits.NUMBER_DIGITS
+
+
+def _check(found: Any) -> None:
+    """Level by level, so that no depth exhausts Python's own."""
+    level, depth = [found], 0
+    while level:
+        if depth > limits.BODY_DEPTH:
+            raise Unreadable(f"The JSON is nested more than {limits.BODY_DEPTH} deep.")
+        below: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                below.extend(one.values())
+            elif isinstance(one, list):
+                below.extend(one)
+            elif (isinstance(one, float) and one in (float("inf"), float("-inf"))) or (isinstance(one, int) and abs(one) >= LARGEST):
+                raise Unreadable(f"A number is too large: up to {limits.NUMBER_DIGITS} digits are taken.")
+        level, depth = below, depth + 1

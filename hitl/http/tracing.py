@@ -1,0 +1,151 @@
+"""`X-Trace-Id` on every response (S2-11, S2-22): the run's id where the request is about a run, as `POST /api/v1/resume` takes it.
+
+A request about an order is about its latest run, one about a question, a decision or a checkpoint about its run, and one that begins a run
+about the new one. Of a thread it is the thread's own id. Any other response, a refusal too, has an id of its own (`req_…`), which the log
+has where the server failed. No run is named to who may not see it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import Resolver404, resolve
+
+from checkpoints import ids
+from checkpoints.database import outages
+from checkpoints.database.people import User
+from checkpoints.models import Checkpoint, Thread
+from hitl.decisions import services, visibility
+from hitl.models import Decision
+from hitl.wait_gate import waits
+from runs.models import Pause, Run, WorkOrder
+
+logger = logging.getLogger(__name__)
+
+HEADER = "X-Trace-Id"
+PREFIX = "req"
+"""Of responses that are about no run."""
+TOLD = {409, 422}
+"""Refusals that are told to who may see what they are about."""
+NAMES = ("waystation_run_id", "run_id", "id")
+"""Where an answer names its run; the first that does."""
+FIND: dict[str, Callable[[uuid.UUID], Any]] = {
+    "pause_id": lambda key: Pause.objects.filter(pk=key).values_list("run", "run__thread"),
+    "decision_id": lambda key: Decision.objects.filter(pk=key).values_list("pause__run", "pause__run__thread"),
+    "checkpoint_id": lambda key: Checkpoint.objects.filter(pk=key).values_list("run_id", "thread"),
+    "order_id": lambda key: WorkOrder.objects.filter(pk=key).values_list("latest_run", "thread"),
+}
+"""By what an address names: a run, and its thread."""
+
+
+def middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Outside all others, so that what they refuse has the header too."""
+
+    def handle(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        if HEADER not in response:
+            response[HEADER] = name(request, response, by=getattr(request, "user", None)) or fresh()
+        if response.status_code >= 500:
+            logger.warning(
+                "%s %s was answered with %d, %s %s", request.method, request.path, response.status_code, HEADER, response[HEADER]
+            )
+        return response
+
+    return handle
+
+
+def traced(application: Any) -> Any:
+    """The same for what is answered beside Django."""
+
+    async def outside(scope: dict[str, Any], receive: Any, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
+        async def named(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                headers = list(message.get("headers", ()))
+                if not any(name.lower() == b"x-trace-id" for name, _ in headers):
+                    message = {**message, "headers": [*headers, (b"x-trace-id", fresh().encode())]}
+            await send(message)
+
+        await application(scope, receive, named)
+
+    return outside
+
+
+def fresh() -> str:
+    """An id for a response that is about no run. It asks no database, which may be what failed."""
+    return ids.show(PREFIX, uuid.uuid4())
+
+
+def of(thread_id: uuid.UUID, run_id: uuid.UUID | None = None, order_id: uuid.UUID | None = None) -> str:
+    """The trace of what somebody follows."""
+    if run_id is None and order_id is not None:
+        run_id = WorkOrder.objects.filter(pk=order_id).values_list("latest_run", flat=True).first()
+    return ids.show(Thread.PREFIX, thread_id) if run_id is None else ids.show(Run.PREFIX, run_id)
+
+
+def name(request: HttpRequest, response: HttpResponse, *, by: Any) -> str | None:
+    """What a request was about, as far as this person may see it."""
+    if response.status_code >= 400 and response.status_code not in TOLD:
+        return None
+    names = _names(request)
+    looks_at_thread = "thread_id" in names and request.method != "POST"  # which has many runs, and names its last
+    if not looks_at_thread and (told := _told(request, response)) is not None:
+        return told
+    try:
+        return _found(names, by=by) if isinstance(by, User) else None
+    except outages.ERRORS:
+        return None  # what was asked is answered, and that counts
+
+
+def _names(request: HttpRequest) -> Mapping[str, Any]:
+    """What the address names."""
+    try:
+        return (request.resolver_match or resolve(request.path_info)).kwargs
+    except Resolver404:
+        return {}
+
+
+def _told(request: HttpRequest, response: HttpResponse) -> str | None:
+    """The run that the answer itself names."""
+    body = getattr(response, "data", None)
+    if body is None and "Idempotency-Key" in request.headers and not response.streaming:
+        try:
+            body = json.loads(response.content)  # it was kept, and is given again
+        except ValueError:
+            return None
+    if not isinstance(body, Mapping):
+        return None
+    return next((found for found in map(body.get, NAMES) if _is_run(found)), None)
+
+
+def _is_run(name: Any) -> bool:
+    try:
+        ids.parse(Run.PREFIX, name)
+    except (ValueError, AttributeError):
+        return False
+    return True
+
+
+def _found(names: Mapping[str, Any], *, by: User) -> str | None:
+    """The run of what the address names, where they may see it."""
+    run_id = names.get("run_id")
+    if isinstance(run_id, str):  # another engine's own
+        try:
+            return waits.find(run_id, by=by)[0].shown_id
+        except services.NotFound:
+            return None
+    if run_id is not None:
+        thread = Run.objects.filter(pk=run_id).values_list("thread", flat=True).first()
+        return ids.show(Run.PREFIX, run_id) if thread is not None and visibility.sees(thread, by=by) else None
+    if (thread := names.get("thread_id")) is not None:
+        return ids.show(Thread.PREFIX, thread) if visibility.sees(thread, by=by) else None
+    for key in FIND.keys() & names.keys():
+        run, thread = FIND[key](names[key]).first() or (None, None)
+        if thread is None or not visibility.sees(thread, by=by):
+            return None
+        return ids.show(Thread.PREFIX, thread) if run is None else ids.show(Run.PREFIX, run)
+    return None

@@ -1,0 +1,77 @@
+"""What a reviewer was shown, kept with the decision: one canonical JSON document in a blob, under the digest that the decision signs.
+
+What is read or printed of it is made from the document, so there is nothing else to trust.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+from checkpoints import store
+from checkpoints.models import Blob
+from checkpoints.retention import garbage
+from checkpoints.state import codec
+from hitl.models import Decision
+from runs.models import Pause
+
+SHOWN = (
+    "step", "phase", "kind", "question", "content", "facts", "effects", "content_digest", "revision", "max_revisions", "ways", "labels",
+    "required_inputs", "known", "bare", "calls", "attempts", "refined", "review", "stage",
+    "outside",
+)  # fmt: skip
+"""Columns of a pause that its card shows, or that say what may be answered."""
+
+
+class Missing(Exception):
+    """The document is not there, or not as it was kept."""
+
+
+def of(pause: Pause, *, early_at: dt.datetime | None = None) -> dict[str, Any]:
+    """The document of a question as it stands; `pause` is `answerable`. Of an answer that came before it, it says so: nobody saw it."""
+    run = pause.run
+    order = run.work_order
+    titles = {step["name"]: step["title"] for step in run.frozen.steps}
+    return {
+        **{name: getattr(pause, name) for name in SHOWN},
+        "pause": pause.shown_id,
+        "run": run.shown_id,
+        "thread": run.thread.shown_id,
+        "order": order.shown_id if order else None,
+        "title": order.title if order else run.thread.title,
+        "template": str(run.frozen),
+        "patch": pause.patch_digest or None,
+        "opened_at": pause.opened_at.isoformat(),
+        "deadline_at": pause.deadline_at.isoformat() if pause.deadline_at else None,
+        "leads_to": {way: titles.get(to, "") for way, to in pause.ways.items()},
+        **({"answered_unseen_at": early_at.isoformat()} if early_at else {}),
+    }
+
+
+def keep(pause: Pause, *, early_at: dt.datetime | None = None) -> str:
+    """Keep the document of a question and give its digest. Call inside a transaction."""
+    return store.put_blob(codec.encode(of(pause, early_at=early_at)).encode())
+
+
+def load(decision: Decision) -> dict[str, Any]:
+    """The document that a decision names. Raises Missing."""
+    try:
+        return read(store.get_blob(decision.evidence))
+    except (Blob.DoesNotExist, store.CheckpointDamaged) as error:
+        raise Missing("What the reviewer was shown cannot be read any more.") from error
+
+
+def read(content: bytes) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(content)
+    return document
+
+
+def kept(cursor: str, limit: int) -> tuple[set[str], str]:
+    """The documents that decisions name, as a `collecting.Source`; one that was erased holds none any more."""
+    rows = Decision.objects.order_by("pk").only("evidence", "erasure")
+    return garbage.page(
+        rows.filter(pk__gt=cursor) if cursor else rows,
+        limit,
+        lambda decision: [decision.evidence] if decision.evidence and decision.erasure_id is None else [],
+    )

@@ -1,0 +1,65 @@
+"""The tables of the ledger, and what the database lets happen to their rows: see `checkpoints.models.append_only`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.apps import apps as current
+from django.apps.registry import Apps
+from django.db.models import Model
+
+from checkpoints.models import append_only
+from checkpoints.models.append_only import Guard
+from hitl.models import Anchor, Decision, Erasure, Ledger, Vote
+
+
+def guards() -> tuple[Guard, ...]:
+    """Of each table of the ledger."""
+    return (
+        Guard(model=Decision, may=_erasing(), freed=_freed(), once=[("id",), ("ledger_id", "position")]),
+        Guard(
+            model=Vote,
+            once=[("id",), ("pause_id", "voter_id"), ("pause_id", "seat_id"), ("pause_id", "external_key")],
+            door=append_only.ERASE,
+        ),
+        Guard(model=Erasure, once=[("id",)]),
+        Guard(model=Anchor, once=[("id",)]),
+        Guard(model=Ledger, may='{same} AND NEW."length" >= OLD."length"', freed=("length", "tip")),
+    )
+
+
+def _column(name: str) -> str:
+    field: Any = Decision._meta.get_field(name)
+    return str(field.column)
+
+
+def _freed() -> list[str]:
+    return [_column(name) for name in (*Decision.ERASED, "erasure")]
+
+
+def _erasing() -> str:
+    """A decision may lose its words, once, to an erasure that vouches for it."""
+    left = {_column(name): value for name, value in Decision.ERASED.items()}
+    empty = [f'NEW."{column}" IS NULL' if value is None else f"NEW.\"{column}\" = '{value}'" for column, value in left.items()]
+    return " AND ".join(['OLD."erasure_id" IS NULL AND NEW."erasure_id" IS NOT NULL', *empty, "{same}"])
+
+
+def take_off(*, plan: Sequence[Any] = (), **_: Any) -> None:
+    """Before migrations: they may rewrite rows, and SQLite does not drop a column that a trigger names."""
+    if plan:
+        append_only.remove()
+
+
+def install(*, apps: Apps = current, **_: Any) -> None:
+    """After each `migrate`, unless it ended at older tables than these models'."""
+    wanted = guards()
+    if all(_columns(apps, one.model) == _columns(current, one.model) for one in wanted):
+        append_only.install(wanted)
+
+
+def _columns(apps: Apps, model: type[Model]) -> set[str | None]:
+    try:
+        return {field.column for field in apps.get_model(model._meta.label)._meta.concrete_fields}
+    except LookupError:
+        return set()

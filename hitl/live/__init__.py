@@ -1,0 +1,1 @@
+"""Everything that watchers see at once: the hub, sockets and streams."""

@@ -1,0 +1,281 @@
+"""WebSockets: catch up, then follow, and take answers. A reconnect is a plain connect with `?after=<seq>`. See docs/live.md.
+
+Close codes: 1000 the run has ended and all of it was told; 4400 malformed address; 4401 not, or no longer, logged in; 4403 no longer
+allowed; 4404 no such thing for you; 4408 this client does not read; 4429 this person has too many open; 4503 the database does not answer.
+After 4408, 4503, and any code below 4000, come back with the last number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing, suppress
+from typing import Any, TypeAlias
+from urllib.parse import parse_qs
+
+from channels.consumer import get_handler_name
+from channels.exceptions import StopConsumer
+from channels.generic.websocket import AsyncWebsocketConsumer
+
+from checkpoints import ids
+from checkpoints.database import outages
+from checkpoints.database.people import User
+from hitl.http.authentication import SUBPROTOCOL, Caller, caller_of, unknown
+from hitl.live import connections, subscriptions
+from hitl.live.backpressure import Gone
+from hitl.live.hub import cursor, hub, in_database_thread
+from hitl.live.outages import AWAY, Outage
+from hitl.live.socket_messages import Place, ProblemOf, answer
+from hitl.live.subscriptions import Subject
+from runs.models import Pause
+from runs.security import scopes
+from runs.security.scopes import Scope
+
+logger = logging.getLogger(__name__)
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
+PING_EVERY = 25.0
+RECHECK_EVERY = 30.0
+"""Seconds after which a socket is closed whose person may not see it any more."""
+HEARD, WITHIN = 100, 10.0
+"""So many messages of one client are heard in so many seconds; the others are refused."""
+NO_LAYER = "none"
+"""The hub listens for all sockets of the process: a channel layer that fails must not reach one."""
+THROTTLED = {
+    "type": "about:blank",
+    "title": "Too Many Requests",
+    "status": 429,
+    "code": "throttled",
+    "detail": f"More than {HEARD} messages in {WITHIN:.0f} seconds; this one was not heard, and nothing was changed.",
+}
+
+
+class Refused(Exception):
+    """The connection is not served; `code` is the close code."""
+
+    def __init__(self, code: int, reason: str = "") -> None:
+        super().__init__(code)
+        self.code, self.reason = code, reason or None
+
+
+class LiveConsumer(AsyncWebsocketConsumer):
+    """A socket whose tasks send for as long as it is open, and which answers each message of its client."""
+
+    channel_layer_alias = NO_LAYER
+
+    def __init__(self, problem_of: ProblemOf) -> None:
+        super().__init__()
+        self.problem_of = problem_of
+        self.place = Place()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.timers: dict[Work, asyncio.TimerHandle] = {}
+        self.heard: list[float] = []
+        """When its last messages came."""
+        self.answering = asyncio.Lock()
+        self.person: int | None = None
+        """Whose place it has."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Without the task per source that Channels waits in: there is one source, its client."""
+        self.scope, self.base_send = scope, send
+        try:
+            with suppress(StopConsumer):
+                while True:
+                    await self.dispatch(await receive())
+        finally:
+            if self.person is not None:
+                connections.give_back(self.person)
+
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        """Without Channels' look at database connections, a trip to another thread: every query here is made in the hub's threads."""
+        await getattr(self, get_handler_name(message))(message)
+
+    async def connect(self) -> None:
+        # accepted first: a browser learns the close code only from a socket that was open
+        await self.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in self.scope.get("subprotocols", []) else None)
+        try:
+            person = await in_database_thread(self._admit)()
+            if not connections.take(person):
+                raise Refused(4429)
+            self.person = person
+        except Refused as refusal:
+            await self.close(code=refusal.code, reason=refusal.reason)
+            return
+        except Exception as error:
+            if not await self._told_away(error):
+                raise
+            return
+        self._begin(self.pump())
+        self._every(PING_EVERY, self._ping)
+        self._every(RECHECK_EVERY, self._look_at_rights)
+
+    def _admit(self) -> int:
+        """Who it is."""
+        caller = self._caller()
+        self.enter(caller)
+        return caller.user.pk
+
+    def _caller(self) -> Caller:
+        caller = caller_of(self.scope)
+        if caller is None:
+            raise Refused(4401, str(unknown(self.scope).get_codes()))  # token_expired, or not_authenticated
+        return caller
+
+    def enter(self, caller: Caller) -> None:
+        """Check what this socket asks for; raises Refused. In a database thread."""
+
+    def may_stay(self, caller: Caller) -> bool:
+        """In a database thread."""
+        return True
+
+    async def pump(self) -> None:
+        """Send until there is nothing more to come."""
+        raise NotImplementedError
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._minded(work))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def _every(self, seconds: float, work: Work) -> None:
+        """Meanwhile there is a timer alone: a task that sleeps takes ten times as much, and there are a thousand sockets."""
+
+        async def once() -> None:
+            await work()
+            self._every(seconds, work)
+
+        self.timers[work] = asyncio.get_running_loop().call_later(seconds, lambda: self._begin(once()))
+
+    async def _ping(self) -> None:
+        await self.send(text_data='{"type": "ping"}')
+
+    async def _look_at_rights(self) -> None:
+        await in_database_thread(self._recheck)()
+
+    async def _minded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Refused as refusal:
+            await self.close(code=refusal.code, reason=refusal.reason)
+        except Gone:
+            pass  # `disconnect` comes
+        except Exception as error:  # a task of its own: nobody else would notice
+            if not await self._told_away(error):
+                logger.exception("a socket fails")
+                await self.close(code=1011)
+
+    async def _told_away(self, error: Exception) -> bool:
+        """Close with the reason where the database's trouble is the error; says whether it is."""
+        said = outages.said(error, changing=False)
+        if said is not None:
+            logger.warning("a socket is closed for want of the database: %s", error)
+            await self.close(code=AWAY, reason=said.code)
+        return said is not None
+
+    def _recheck(self) -> None:
+        if not self.may_stay(self._caller()):
+            raise Refused(4403)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        now = time.monotonic()
+        self.heard = [at for at in self.heard if at > now - WITHIN]
+        if len(self.heard) == HEARD:
+            await self.send(text_data=json.dumps({"type": "refused", "id": None, "problem": THROTTLED}))
+            return
+        self.heard.append(now)
+        async with self.answering:
+            reply = await in_database_thread(answer)(text_data, scope=self.scope, place=self.place, problem_of=self.problem_of)
+            await self.send(text_data=reply)
+
+    async def disconnect(self, code: int) -> None:
+        for timer in self.timers.values():
+            timer.cancel()
+        for task in self.tasks:
+            task.cancel()
+
+
+class SubjectConsumer(LiveConsumer):
+    """Sends the events of a thread or of a run after `?after=<seq>`, in order, each once."""
+
+    subject: Subject
+
+    def find(self, user: User) -> Subject | None:
+        """What the address names, where this person sees it. In a database thread."""
+        raise NotImplementedError
+
+    def enter(self, caller: Caller) -> None:
+        if caller.scope == Scope.ANSWER:  # all that a thread holds is more than its questions
+            raise Refused(4403, scopes.ScopeMissing.code)
+        try:
+            self.seq = cursor(parse_qs(self.scope["query_string"].decode("latin-1")).get("after", ["0"])[0])
+        except ValueError as error:
+            raise Refused(4400) from error
+        found = self.find(caller.user)
+        if found is None or not caller.may_follow(found.thread_id):
+            raise Refused(4404)
+        self.subject = found
+        self.place = Place(found.thread_id, found.run_id)
+
+    def may_stay(self, caller: Caller) -> bool:
+        return self.subject.is_visible(caller.user) and caller.may_follow(self.subject.thread_id)
+
+    async def pump(self) -> None:
+        send: Any = self.base_send  # `self.send` is two calls more for each event
+        async with aclosing(subscriptions.pages(self.subject, self.seq, stirs=True)) as pages:  # type: ignore[type-var]  # a generator, typed as an iterator
+            async for page in pages:
+                for told in page.told:
+                    await send({"type": "websocket.send", "text": told.text})
+                if page.outage is not None:
+                    await send({"type": "websocket.send", "text": page.outage.message})
+                if page.stirred:  # who it is, a client is told when it says the same of itself
+                    await send({"type": "websocket.send", "text": '{"type": "presence"}'})
+        async with self.answering:  # who answered last may be the one who ended it, or the one who came too late
+            await self.close(code=1000)
+
+
+class ThreadConsumer(SubjectConsumer):
+    def find(self, user: User) -> Subject | None:
+        return subscriptions.find_thread(user, self.scope["url_route"]["kwargs"]["thread_id"])
+
+
+class RunConsumer(SubjectConsumer):
+    def find(self, user: User) -> Subject | None:
+        return subscriptions.find_run(user, self.scope["url_route"]["kwargs"]["run_id"])
+
+
+class WorkflowConsumer(SubjectConsumer):
+    def find(self, user: User) -> Subject | None:
+        return subscriptions.find_named(user, self.scope["url_route"]["kwargs"]["run_id"])
+
+
+class InboxConsumer(LiveConsumer):
+    """Sends how many questions wait for this person and which went, now and whenever other ones wait."""
+
+    user_id: int
+
+    def enter(self, caller: Caller) -> None:
+        if caller.scope == Scope.ASK:  # what waits for its person is not its own
+            raise Refused(4403, scopes.ScopeMissing.code)
+        self.user_id = caller.user.pk
+
+    async def pump(self) -> None:
+        async with aclosing(hub().waiting(self.user_id)) as told:  # type: ignore[type-var]  # as above
+            async for news in told:
+                if isinstance(news, Outage):
+                    await self.send(text_data=news.message)
+                    continue
+                gone = [ids.show(Pause.PREFIX, pk) for pk in news.gone]
+                await self.send(text_data=json.dumps({"type": "inbox", "waiting": news.number, "gone": gone}))
+
+
+class NoSuchSocket(AsyncWebsocketConsumer):
+    """Every other address."""
+
+    channel_layer_alias = NO_LAYER
+
+    async def connect(self) -> None:
+        await self.accept()
+        await self.close(code=4404)

@@ -1,0 +1,38 @@
+"""Addresses of sockets and streams, which are served beside Django."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.urls import path, re_path
+
+from hitl.live import consumers, sse
+from hitl.live.socket_messages import ProblemOf
+
+
+def websockets(problem_of: ProblemOf) -> list[Any]:
+    """`problem_of` says what an error is to a client: it belongs to the layer above."""
+    thread: Any = consumers.ThreadConsumer.as_asgi(problem_of=problem_of)
+    run: Any = consumers.RunConsumer.as_asgi(problem_of=problem_of)
+    workflow: Any = consumers.WorkflowConsumer.as_asgi(problem_of=problem_of)
+    inbox: Any = consumers.InboxConsumer.as_asgi(problem_of=problem_of)
+    other: Any = consumers.NoSuchSocket.as_asgi()
+    return [
+        path("ws/threads/<thr:thread_id>/stream", thread),
+        path("ws/runs/<run:run_id>/stream", run),
+        path("runs/<run:run_id>/stream/ws", run),  # S0-9
+        path("ws/workflows/<str:run_id>/stream", workflow),  # S3-42
+        path("ws/inbox", inbox),
+        re_path("", other),
+    ]
+
+
+def streams() -> list[tuple[str, Any]]:
+    """Routes with their applications."""
+    return [
+        ("api/v1/threads/<thr:thread_id>/stream", sse.stream(sse.thread_of)),
+        ("api/v1/runs/<run:run_id>/stream", sse.stream(sse.run_of)),
+        ("api/v1/workflows/<str:run_id>/stream", sse.stream(sse.workflow_of)),
+        ("api/v1/work-orders/<wo:order_id>/logs/stream", sse.stream(sse.order_of)),
+        ("api/agent-work-orders/<wo:order_id>/logs/stream", sse.stream(sse.order_of)),  # as S4 prints it
+    ]

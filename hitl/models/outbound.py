@@ -1,0 +1,241 @@
+"""What goes out to people and systems: where they are reached, what each was sent, and the links they were given."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.db import models
+from django.db.models import F, Q
+
+from checkpoints import ids
+from checkpoints.database.clock import FromNow
+from checkpoints.database.people import User
+from checkpoints.models import SealedJsonField, Thread
+from checkpoints.models.fields import MadeAtField, SealedTextField
+from runs.models import Pause
+
+
+class Channel(models.TextChoices):
+    EMAIL = "email", "Mail"
+    APPRISE = "apprise", "Chat or push service"
+    WEBHOOK = "webhook", "Webhook"
+
+
+class Occasion(models.TextChoices):
+    """Why something is sent."""
+
+    ASKED = "asked", "Asked"
+    REFINED = "refined", "Asked again: an answer did not fit"
+    REMINDED = "reminded", "Reminded"
+    ESCALATED = "escalated", "Escalated"
+    ANSWERED = "answered", "Answered"
+    CANCELLED = "cancelled", "Cancelled"
+    EXPIRED = "expired", "Expired"
+    TEST = "test", "Test"
+
+
+ASKING = (Occasion.ASKED, Occasion.REFINED, Occasion.REMINDED, Occasion.ESCALATED)
+"""What is sent only while the question is open."""
+
+
+class EndpointQuerySet(models.QuerySet["Endpoint"]):
+    def managed_by(self, user: User) -> EndpointQuerySet:
+        """Those that a person may see and change: their own; their teams' with the right to it; all for a superuser."""
+        if user.is_superuser:
+            return self.filter(thread=None)
+        mine = Q(owner=user)
+        if user.has_perm("hitl.change_endpoint"):
+            mine |= Q(team__in=user.groups.values("pk"))
+        return self.filter(mine)
+
+    def hearing(self, pause: Pause, *, people: Collection[int], groups: Collection[str]) -> EndpointQuerySet:
+        """Those that are told of a question: of these people, of its team and of the groups it names, of its thread, and everybody's."""
+        run, threads = pause.run, [pause.run.thread_id]
+        while run.parent is not None:  # who waits for a run's answers waits for its child runs' too
+            run = run.parent
+            threads.append(run.thread_id)
+        teams = Q(team__name__in=groups) | (Q(team=pause.run.thread.team_id) if pause.run.thread.team_id else Q(pk__in=[]))
+        everybody = Q(owner=None, team=None, thread=None)
+        return self.filter(Q(owner__in=people) | teams | Q(thread__in=threads) | everybody, enabled=True)
+
+
+class Endpoint(ids.Shown, models.Model):
+    """A way to reach a person, a team, who waits for one thread's answers, or (where it names none) whoever listens to everything.
+
+    A person's mail needs none: it goes to the address of their account. Their row of that channel only says that it is another, or off.
+    """
+
+    PREFIX = "end"
+
+    id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    channel = models.CharField(max_length=16, choices=Channel)
+    name = models.CharField(max_length=80, blank=True)
+    target = SealedTextField(
+        blank=True, help_text="A mail address, an Apprise URL or a webhook's URL. It may hold secrets, so it is never shown."
+    )
+    secrets = SealedJsonField(
+        default=list, help_text='[{"secret": "whsec_…", "until": null}], newest first; a webhook is signed with each.'
+    )
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, blank=True, related_name="endpoints")
+    team = models.ForeignKey(Group, models.CASCADE, null=True, blank=True, related_name="endpoints")
+    thread = models.ForeignKey(Thread, models.CASCADE, null=True, blank=True, related_name="endpoints")
+    occasions = models.JSONField(default=list, blank=True, help_text="What it is told; all where this is empty.")
+    enabled = models.BooleanField(default=True)
+    why_disabled = models.CharField(max_length=300, blank=True)
+    made_at = MadeAtField()
+
+    objects = EndpointQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(owner=None, team=None) | Q(owner=None, thread=None) | Q(team=None, thread=None), name="endpoint_one_owner"
+            ),
+            models.UniqueConstraint(fields=["owner"], condition=Q(channel=Channel.EMAIL), name="endpoint_one_mail_per_person"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name or self.shown_id
+
+    def hears(self, occasion: str) -> bool:
+        return not self.occasions or occasion in self.occasions or occasion == Occasion.TEST
+
+    @property
+    def whose(self) -> str:
+        if self.owner is not None:
+            return self.owner.get_full_name() or self.owner.get_username()
+        return self.team.name if self.team is not None else self.thread.shown_id if self.thread is not None else "everybody"
+
+
+class DeliveryStatus(models.TextChoices):
+    QUEUED = "queued"
+    """Waits for its time: the first, or that of the next try."""
+    SENDING = "sending"
+    """A worker is at it until `lease_until`."""
+    SENT = "sent"
+    DEAD = "dead", "Given up"
+    """Given up after so many tries, or at once where trying again is of no use."""
+    CANCELLED = "cancelled"
+    """Overtaken: the question was closed before it was sent."""
+
+
+class DeliveryQuerySet(models.QuerySet["Delivery"]):
+    def due(self, *, now: dt.datetime | FromNow) -> DeliveryQuerySet:
+        """Those whose time has come, and those whose worker was lost."""
+        waiting = Q(status=DeliveryStatus.QUEUED, next_at__lte=now)
+        return self.filter(waiting | Q(status=DeliveryStatus.SENDING, lease_until__lte=now))
+
+    def visible_to(self, user: User) -> DeliveryQuerySet:
+        """What was sent about threads that a person may see, and what went to themselves.
+
+        Not what went to people and teams that they do not know: whom a group's name reaches, and which names there are, is for its members
+        and for holders of `auth.view_user`.
+        """
+        about = Q(pause__run__thread__in=Thread.objects.visible_to(user))
+        if not user.has_perm("auth.view_user"):
+            teams = user.groups.values("pk")
+            known = User.objects.filter(groups__in=teams).values("pk")
+            about &= (Q(recipient=None) | Q(recipient__in=known)) & (Q(endpoint__team=None) | Q(endpoint__team__in=teams))
+        return self.filter(about | Q(recipient=user))
+
+    def shown(self) -> DeliveryQuerySet:
+        related = ("recipient", "endpoint__team", "endpoint__owner", "endpoint__thread", "pause__run__thread", "pause__run__work_order")
+        return self.select_related(*related)
+
+
+class Delivery(ids.Shown, models.Model):
+    """One message to one place about one question. Its id is the message's own, on every try: a receiver that has seen it knows."""
+
+    PREFIX = "dlv"
+
+    id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    pause = models.ForeignKey(Pause, models.PROTECT, null=True, related_name="deliveries", db_index=False)  # the constraint has one
+    occasion = models.CharField(max_length=16, choices=Occasion)
+    mark = models.CharField(max_length=40, blank=True, help_text="Which of several, e.g. of the reminders.")
+    channel = models.CharField(max_length=16, choices=Channel)
+    place = models.CharField(max_length=80, help_text="Names the receiver: so nobody is told the same thing twice.")
+    recipient = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="deliveries")
+    endpoint = models.ForeignKey(Endpoint, models.SET_NULL, null=True, related_name="deliveries")
+    contact = SealedTextField(blank=True, help_text="The address of somebody who has no account here.")
+    words = SealedTextField(blank=True, help_text="What is said instead of the question's own words.")
+    status = models.CharField(max_length=16, choices=DeliveryStatus, default=DeliveryStatus.QUEUED)
+    attempts = models.PositiveIntegerField(default=0)
+    next_at = models.DateTimeField()
+    lease_until = models.DateTimeField(null=True)
+    claim = models.UUIDField(null=True, help_text="Of the worker that is at it: another's record of the same try is ignored.")
+    error = models.TextField(blank=True)
+    made_at = models.DateTimeField()
+    sent_at = models.DateTimeField(null=True)
+
+    objects = DeliveryQuerySet.as_manager()
+
+    class Meta:
+        verbose_name_plural = "deliveries"
+        permissions = [("mail_outside", "Can have mail sent to any address")]
+        constraints = [
+            models.UniqueConstraint(fields=["pause", "occasion", "mark", "place"], name="delivery_once"),
+            models.CheckConstraint(
+                condition=Q(status=DeliveryStatus.SENDING, lease_until__isnull=False)
+                | ~Q(status=DeliveryStatus.SENDING) & Q(lease_until=None),
+                name="delivery_lease_only_while_sending",
+            ),
+            models.CheckConstraint(
+                condition=Q(status=DeliveryStatus.SENT, sent_at__isnull=False) | ~Q(status=DeliveryStatus.SENT) & Q(sent_at=None),
+                name="delivery_sent_at_if_sent",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["next_at"], condition=Q(status=DeliveryStatus.QUEUED), name="delivery_queued_by_time"),
+            models.Index(fields=["lease_until"], condition=Q(status=DeliveryStatus.SENDING), name="delivery_sending_by_lease"),
+            models.Index(fields=["-id"], condition=Q(status=DeliveryStatus.DEAD), name="delivery_dead"),
+        ]
+
+    def __str__(self) -> str:
+        return self.shown_id
+
+    @property
+    def to(self) -> str:
+        """Whom it goes to, as pages say it."""
+        if self.endpoint is not None and self.recipient is None:
+            return f"{self.endpoint} ({self.endpoint.whose})"
+        if self.recipient is not None:
+            return self.recipient.get_full_name() or self.recipient.get_username()
+        return self.contact or "an endpoint that was removed"
+
+
+class Link(models.Model):
+    """A way in for one person to one revision of one question, until it expires. Only the token's digest is kept."""
+
+    class Purpose(models.TextChoices):
+        REVIEW = "review", "Look, then log in to answer"
+        ANSWER = "answer", "Answer without logging in"
+
+    digest = models.CharField(max_length=64, primary_key=True)
+    delivery = models.ForeignKey(Delivery, models.CASCADE, related_name="links")
+    pause = models.ForeignKey(Pause, models.PROTECT, related_name="links")
+    revision = models.PositiveIntegerField()
+    recipient = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+")
+    contact = SealedTextField(blank=True, help_text="As the delivery's.")
+    purpose = models.CharField(max_length=16, choices=Purpose)
+    made_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(expires_at__gt=F("made_at")), name="link_expires_after_it_was_made"),
+            models.CheckConstraint(condition=Q(used_at=None) | Q(purpose="answer"), name="link_used_only_to_answer"),
+        ]
+
+    def __str__(self) -> str:
+        return f"link of {self.delivery_id}"
+
+
+def active_secrets(endpoint: Endpoint, *, now: dt.datetime) -> list[str]:
+    """The secrets that a webhook is signed with now, newest first."""
+    kept: list[dict[str, Any]] = list(endpoint.secrets)
+    return [one["secret"] for one in kept if one["until"] is None or dt.datetime.fromisoformat(one["until"]) > now]

@@ -1,0 +1,1 @@
+"""What operators look at first, and the invariants that hold."""

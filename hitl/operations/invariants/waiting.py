@@ -1,0 +1,78 @@
+"""What must hold of what waits: deadlines, messages in line, and who is to be told."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from django.db.models import Exists, F, OuterRef, Q
+
+from hitl.models import Decision, Via
+from hitl.models.outbound import ASKING, Delivery, DeliveryStatus
+from hitl.operations.invariants.base import Broken
+from runs.models import Pause, QueuedTurn, Run
+from runs.states import EXPIRED, PauseStatus
+
+# P8: deadlines act once, never early, at most one sweep late; expired is not rejected
+
+
+def deadline_not_met(before: dt.datetime) -> Broken:
+    return Pause.objects.due(now=before).only("pk")
+
+
+def deadline_missing(before: dt.datetime) -> Broken:
+    """One whose calendar was gone when it opened: see `runs.definitions.due_times`."""
+    without = Pause.objects.open().filter(deadline_at=None).exclude(review={}).only("pk", "review")
+    return (pause for pause in without.iterator(chunk_size=2000) if pause.review.get("deadline"))
+
+
+def expired_early(before: dt.datetime) -> Broken:
+    return Pause.objects.filter(Q(deadline_at=None) | Q(closed_at__lt=F("deadline_at")), status=PauseStatus.EXPIRED).only("pk")
+
+
+def expired_and_its_run_did_not(before: dt.datetime) -> Broken:
+    return Pause.objects.filter(status=PauseStatus.EXPIRED).exclude(run__status=EXPIRED).only("pk")
+
+
+def expired_without_its_question(before: dt.datetime) -> Broken:
+    unanswered = Pause.objects.filter(run=OuterRef("pk"), status=PauseStatus.EXPIRED)
+    return Run.objects.filter(~Exists(unanswered), status=EXPIRED).only("pk")
+
+
+def decided_by_silence(before: dt.datetime) -> Broken:
+    """The rules decide what they say, when they say it."""
+    decisions = Decision.objects.filter(via=Via.POLICY, erasure=None).select_related("pause")
+    return (decision for decision in decisions.iterator(chunk_size=2000) if not _is_due(decision))
+
+
+def _is_due(decision: Decision) -> bool:
+    pause = decision.pause
+    if pause is None or pause.deadline_at is None or decision.decided_at < pause.deadline_at:
+        return False
+    return bool(pause.review.get("deadline", {}).get("outcome") == decision.action)
+
+
+# P3: a message in line begins in its turn
+
+
+def queued_but_not_begun(before: dt.datetime) -> Broken:
+    """A message that waits on a thread where no run is alive."""
+    return QueuedTurn.objects.due().filter(created_at__lt=before).exclude(thread__runs__ended_at__gte=before).only("pk")
+
+
+# Outbound: who is to know of a question is told
+
+
+def not_announced(before: dt.datetime) -> Broken:
+    closed = ~Q(status=PauseStatus.OPEN) & Q(closed_at__lt=before)
+    return Pause.objects.untold().filter(closed | Q(status=PauseStatus.OPEN, opened_at__lt=before)).only("pk")
+
+
+def not_delivered(before: dt.datetime) -> Broken:
+    """A message whose time came, or whose worker was lost, and that nobody took up. An hour's grace: thousands may be due at once."""
+    return Delivery.objects.due(now=before - dt.timedelta(hours=1)).only("pk")
+
+
+def sent_after_the_end(before: dt.datetime) -> Broken:
+    """A reminder that went out well after its question was closed: past the time that a try may take."""
+    late = F("pause__closed_at") + dt.timedelta(minutes=5)
+    return Delivery.objects.filter(status=DeliveryStatus.SENT, occasion__in=ASKING, sent_at__gt=late).only("pk")

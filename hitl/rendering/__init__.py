@@ -1,0 +1,1 @@
+"""Untrusted Markdown, patches and texts as safe HTML."""

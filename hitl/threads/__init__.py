@@ -1,0 +1,1 @@
+"""Messages on threads, their export and their erasure."""

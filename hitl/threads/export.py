@@ -1,0 +1,166 @@
+"""Export and import of a thread: the memory's part, the runs, and what people were asked and answered, in one document."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db import transaction
+from django.db.models import Prefetch
+
+from checkpoints import ids, store
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from checkpoints.export import graphs, thread_document
+from checkpoints.export.thread_document import Document, Loaded
+from checkpoints.models import Checkpoint, Thread
+from checkpoints.models.fields import demand
+from checkpoints.retention import garbage
+from checkpoints.state import codec
+from hitl.decisions.services import NotFound
+from hitl.models import Decision, Import, Vote
+from hitl.threads import descendants
+from runs import export as runs
+from runs import keyed
+from runs.models import Pause, Run
+
+HISTORY = ("runs", "pauses", "decisions", "memos")
+"""What a document says of people and of work that was recorded: kept to be looked at and exported again, and no row that counts."""
+PAUSE = (
+    "step", "phase", "status", "question", "content", "patch_digest", "facts", "effects", "content_digest", "revision", "max_revisions",
+    "ways", "labels", "kind", "calls", "required_inputs", "known", "bare", "attempts", "refined",
+    "outside",
+)  # fmt: skip
+DECISION = (
+    "action", "feedback", "payload", "edited_content", "external", "via", "revision", "content_digest", "votes", "evidence", "by_name",
+    "for_name", "data_only",
+)  # fmt: skip
+RIGHT = "checkpoints.import_thread"
+VOTE = ("action", "feedback", "payload", "edited_content", "external", "via", "content_digest", "digest", "by_name", "for_name")
+
+
+def export(thread_id: uuid.UUID) -> Document:
+    """The whole document of a thread, in plain. Raises NotFound, and store.CheckpointDamaged where something cannot be read."""
+    with transaction.atomic():
+        thread_document.one_view()
+        thread = Thread.objects.select_related("owner", "team", "work_order", "imported").filter(pk=thread_id).first()
+        if thread is None:
+            raise NotFound("There is no such thread.")
+        document = _document(thread, root=True)
+        below = Thread.objects.filter(pk__in=descendants.below(thread_id)).select_related("owner", "team", "imported").order_by("pk")
+        children = [thread_document.finish(_document(child, root=False)) for child in below]
+        return thread_document.finish({**document, **({"children": children} if children else {})})
+
+
+def _document(thread: Thread, *, root: bool) -> Document:
+    """Of one thread, without header, blobs and digest."""
+    document = {**thread_document.export(thread), **graphs.export(thread)}
+    source = _source(thread)
+    known = {run["id"] for run in source["runs"]}
+    document["thread"]["repository_url"] = source["thread"]["repository_url"] or runs.repository_of(thread)
+    document["memos"] = [*source.get("memos", ()), *document["memos"]]
+    document["runs"] = [*(runs.apart(source["runs"]) if root else source["runs"]), *runs.export(thread, without=known, root=root)]
+    document["pauses"] = [*source["pauses"], *map(_pause, _pauses(thread))]
+    document["decisions"] = [*source["decisions"], *map(_decision, _decisions(thread))]
+    document["artifacts"] = runs.artifacts(thread)
+    return document
+
+
+def export_for(user: User, thread_id: uuid.UUID) -> Document:
+    """The document of a thread that this person may see; raises NotFound."""
+    if not Thread.objects.visible_to(user).filter(pk=thread_id).exists():
+        raise NotFound("There is no such thread.")
+    return export(thread_id)
+
+
+def load(document: Document, *, owner: User, team: Group | None = None) -> Loaded:
+    """Import a document that `export.read` gave, with those of its child runs, as threads of that owner; gives the first one's.
+
+    Raises portable.ImportRefused; then nothing is written.
+    """
+    with transaction.atomic():
+        made = runs.plan(thread_document.family(document))
+        documents = [runs.joined(one, made) for one in thread_document.family(document)]
+        names = thread_document.named(documents)
+        loaded = [thread_document.load(one, names, owner=owner, team=team) for one in documents]
+        runs.load(documents, loaded, made)
+        for one, there in zip(documents, loaded, strict=True):
+            runs.load_artifacts(one, there, made)
+            graphs.load(one, there)
+            _keep(one, there, owner, within=None if there is loaded[0] else loaded[0].thread)
+        # after all times that came along, which are in no future: so every page tells what came from what was done here
+        Thread.objects.filter(pk__in=[one.thread.pk for one in loaded]).update(imported_at=clock.now())
+        keyed.made(loaded[0].thread.shown_id)
+    return loaded[0]
+
+
+def _keep(document: Document, loaded: Loaded, owner: User, *, within: Thread | None) -> None:
+    """What the document says of people stays with its thread."""
+    source = {key: document[key] for key in ("thread", "exported_at", "digest")}
+    history = {section: loaded.translated(document[section]) for section in HISTORY if section != "memos"}
+    history["memos"] = thread_document.memos(document, loaded)
+    Import.objects.create(thread=loaded.thread, imported_by=owner, at=clock.now(), source={**source, **history}, within=within)
+
+
+def _source(thread: Thread) -> Document:
+    """What an imported thread brought along."""
+    imported = getattr(thread, "imported", None)
+    empty: Document = {"runs": [], "pauses": [], "decisions": [], "thread": {"repository_url": ""}}
+    source = thread_document.opened(imported, "source") if imported else empty
+    return {**source, **{section: [{**row, thread_document.IMPORTED: True} for row in source.get(section, ())] for section in HISTORY}}
+
+
+def _pause(pause: Pause) -> Document:
+    return {
+        "id": pause.shown_id,
+        "run_id": ids.show(Run.PREFIX, pause.run_id),
+        "checkpoint_id": ids.show(Checkpoint.PREFIX, pause.checkpoint_id),
+        **{name: thread_document.opened(pause, name) for name in PAUSE},
+        "opened_at": pause.opened_at.isoformat(),
+        "closed_at": pause.closed_at.isoformat() if pause.closed_at else None,
+        "votes": [_vote(vote) for vote in pause.votes.all()],
+    }
+
+
+def _pauses(thread: Thread) -> Any:
+    votes = Prefetch("votes", Vote.objects.select_related("voter", "seat").order_by("pk"))
+    return Pause.objects.filter(run__thread=thread).prefetch_related(votes).order_by("pk")
+
+
+def _vote(vote: Vote) -> Document:
+    return {
+        "id": vote.shown_id,
+        **{name: thread_document.opened(vote, name) for name in VOTE},
+        "voter": vote.voter.get_username() if vote.voter else None,
+        "seat": vote.seat.get_username() if vote.seat else None,
+        "voted_at": vote.voted_at.isoformat(),
+        "early_at": vote.early_at.isoformat() if vote.early_at else None,
+    }
+
+
+def _decisions(thread: Thread) -> Any:
+    return Decision.objects.filter(pause__run__thread=thread).select_related("decided_by", "on_behalf_of").order_by("pk")
+
+
+def _decision(decision: Decision) -> Document:
+    return {
+        "id": decision.shown_id,
+        "pause_id": ids.show(Pause.PREFIX, decision.pause_id) if decision.pause_id else None,
+        **{name: thread_document.opened(decision, name) for name in DECISION},
+        "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
+        "on_behalf_of": decision.on_behalf_of.get_username() if decision.on_behalf_of else None,
+        "decided_at": decision.decided_at.isoformat(),
+        "early_at": decision.early_at.isoformat() if decision.early_at else None,
+        "goes_on_at": decision.goes_on_at.isoformat() if decision.goes_on_at else None,
+        "undoes": ids.show(Decision.PREFIX, decision.undoes_id) if decision.undoes_id else None,
+        "ledger": {"name": decision.ledger_id, **{name: getattr(decision, name) for name in ("position", "previous", "digest")}},
+    }
+
+
+def imported_patches(cursor: str, limit: int) -> tuple[set[str], str]:
+    """The patches and evidence that imported questions and decisions name, as a `collecting.Source`."""
+    rows = Import.objects.order_by("pk").only("source")
+    return garbage.page(
+        rows.filter(pk__gt=cursor) if cursor else rows, limit, lambda row: store.DIGEST.findall(codec.encode(demand(row.source)))
+    )

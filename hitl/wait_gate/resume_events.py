@@ -1,0 +1,230 @@
+"""Resume events: an answer that a system hands in, normalised (S3-13, 15, 19): what it is for, and what it says.
+
+The payload of a question for data is that data. Else it is `{"decision", "feedback", "revision"}`, or a word.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkpoints.database.people import User
+from checkpoints.state import codec, redaction
+from hitl.decisions.services import AnswerInvalid, decide
+from hitl.models import Decision, Via, Vote
+from runs.models import Pause
+from runs.services import external_runs
+from runs.workflows.sequence import APPROVE, CANCEL
+from runs.workflows.wait_for_input import ANSWER
+
+MAX_METADATA = 16 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeEvent:
+    """What S3-13 calls so."""
+
+    run_id: str
+    input_type: str = ""
+    """What it answers: the question's `blocking_reason`, its kind, or the name of one of its answers; "" for whatever is asked."""
+    payload: Any = None
+    sender_metadata: Mapping[str, Any] = field(default_factory=dict)
+    node_id: str = ""
+    """Where the question is asked; "" for whatever is asked."""
+    pause_id: str = ""
+    revision: int | None = None
+    content_digest: str = ""
+    """Of what was looked at, as the question tells both; a verdict that comes before its question counts with them alone."""
+
+    @property
+    def named(self) -> bool:
+        """Whether it says what it is for."""
+        return bool(self.input_type or self.node_id or self.pause_id)
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """The event as it waits for its question."""
+        told = {"run_id": self.run_id, "input_type": self.input_type, "node_id": self.node_id}
+        return {
+            **told,
+            "revision": self.revision,
+            "content_digest": self.content_digest,
+            "payload": redaction.redact({"": self.payload})[""],
+            "sender_metadata": redaction.redact(dict(self.sender_metadata)),
+        }
+
+
+def check(event: ResumeEvent) -> None:
+    """Raise AnswerInvalid for what no column takes."""
+    told = {"input_type": event.input_type, "node_id": event.node_id, "sender_metadata": dict(event.sender_metadata)}
+    told |= {"content_digest": event.content_digest}
+    try:
+        codec.check({**told, "payload": event.payload}, "event")
+    except codec.NotJson as error:
+        raise AnswerInvalid({"payload": [str(error)]}) from error
+    if codec.holds_unreadable(told):
+        raise AnswerInvalid({"sender_metadata": ["It holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."]})
+    if len(codec.encode(told)) > MAX_METADATA:
+        raise AnswerInvalid({"sender_metadata": [f"Up to {MAX_METADATA} bytes."]})
+
+
+def fits(pause: Pause, event: ResumeEvent) -> bool:
+    """Whether an event is for this question."""
+    if event.pause_id and event.pause_id != pause.shown_id:
+        return False
+    return event.node_id in {"", *nodes_of(pause)} and event.input_type in {"", *types_of(pause)}
+
+
+def types_of(pause: Pause) -> list[str]:
+    """What an event for this question may give as its type."""
+    return list(dict.fromkeys(filter(None, [pause.phase, pause.kind, *pause.ways, CANCEL])))
+
+
+def nodes_of(pause: Pause) -> list[str]:
+    """Where it is asked: the step, or the other engine's node first."""
+    outer = pause.run.input.get("node_id", "") if pause.run.frozen.template_slug == external_runs.SLUG else ""
+    return [*([outer] if outer else []), pause.step]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What an event's payload says, for `decide`."""
+
+    action: str
+    payload: Any = None
+    feedback: str = ""
+    revision: int | None = None
+    update: Mapping[str, Any] | None = None
+    content_digest: str = ""
+
+    @property
+    def bound(self) -> bool:
+        """Whether it names what was looked at."""
+        return self.revision is not None and bool(self.content_digest)
+
+
+class EarlyVerdict(Exception):
+    """A verdict on what nobody has been shown yet: it came before its question, and does not name the content that it is for."""
+
+    code = "early_verdict"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This is a verdict on what had not been asked yet, so nobody can have seen it. Nothing was decided by it. Send it once the "
+            "question is open, or name the revision and the content_digest that it is for."
+        )
+
+
+def judges(pause: Pause, action: str) -> bool:
+    """Whether an answer is a verdict on what is shown: any but a cancellation, and the data or words that a question asks for."""
+    return action != CANCEL and (action != ANSWER or bool(pause.calls))
+
+
+def verdict_in(event: ResumeEvent, words: Collection[str]) -> bool:
+    """Whether an event reads as a verdict, by these words, though its question is not known; without the content that it is for."""
+    payload = event.payload if isinstance(event.payload, Mapping) else {"decision": event.payload}
+    said = payload.get("decision")
+    word = said.strip().lower() if isinstance(said, str) else ""
+    revision = payload.get("revision") if event.revision is None else event.revision
+    bound = revision is not None and bool(event.content_digest or payload.get("content_digest"))
+    return bool({event.input_type, word} & set(words)) and not bound
+
+
+def read(pause: Pause, event: ResumeEvent) -> Reading:
+    """What an event answers. Raises AnswerInvalid where that cannot be told."""
+    payload, action = event.payload, _action(pause, event)
+    if pause.wants_data(action):
+        data = _wrapped(pause, action, payload)
+        return Reading(action=action, payload=data, revision=event.revision, content_digest=event.content_digest)
+    if isinstance(payload, str) and not (payload.strip().lower() == action and action != ANSWER):
+        payload = {"feedback": payload}
+    said = dict(payload) if isinstance(payload, Mapping) else {}
+    feedback = next((said.pop(name) for name in ("feedback", "input", "content") if name in said), "")
+    revision, content = said.pop("revision", event.revision), said.pop("content_digest", event.content_digest)
+    said.pop("decision", None)
+    if said:
+        raise AnswerInvalid({"payload": [f"The answer {action!r} takes no {', '.join(sorted(said))[:200]}."]}, code="input_unexpected")
+    if not isinstance(feedback, str) or not isinstance(content, str) or (revision is not None and type(revision) is not int):
+        raise AnswerInvalid({"payload": ["feedback and content_digest are texts, and revision is a whole number."]})
+    update = {"input": feedback} if action == ANSWER and feedback else None
+    return Reading(action=action, feedback=feedback, revision=revision, update=update, content_digest=content)
+
+
+def _action(pause: Pause, event: ResumeEvent) -> str:
+    """Which of the question's answers is given."""
+    if event.input_type in {*pause.ways, CANCEL}:
+        return event.input_type
+    usual = ANSWER if ANSWER in pause.ways else APPROVE if APPROVE in pause.ways else ""
+    data = pause.wants_data(usual)
+    word = _word(pause, event.payload)
+    if word and not (data and isinstance(event.payload, str) and _takes_text(pause)):  # a word is the data then
+        return word
+    if usual and (data or usual == ANSWER):
+        return usual
+    raise AnswerInvalid({"payload.decision": [f"Say which: {', '.join([*pause.ways, CANCEL])}."]}, code="unknown_answer")
+
+
+def _word(pause: Pause, payload: Any) -> str:
+    """The answer that a payload names; "" where it names none, or where `decision` is a thing that is asked for."""
+    said = payload.get("decision") if isinstance(payload, Mapping) else payload
+    if not isinstance(said, str) or "decision" in pause.required_inputs.get("properties", {}):
+        return ""
+    word = said.strip().lower()
+    return word if word in {*pause.ways, CANCEL} else ""
+
+
+def _wrapped(pause: Pause, action: str, payload: Any) -> Any:
+    """The data itself: without the name of the answer, and a text where exactly one is asked for."""
+    if isinstance(payload, Mapping):
+        return {key: value for key, value in payload.items() if key != "decision"} if _word(pause, payload) else payload
+    if not isinstance(payload, str):
+        return payload
+    if _takes_text(pause):
+        return dict.fromkeys(pause.required_inputs["properties"], payload)
+    return {} if _word(pause, payload) == action else payload
+
+
+def _takes_text(pause: Pause) -> bool:
+    """Whether a text by itself can be the data: exactly one thing is asked for, and it may be a text."""
+    asked = list(pause.required_inputs.get("properties", {}).values())
+    if len(asked) != 1 or pause.calls:
+        return False
+    kinds = asked[0].get("type", "string") if isinstance(asked[0], Mapping) else "string"
+    return "string" in ([kinds] if isinstance(kinds, str) else kinds)
+
+
+def answer(pause: Pause, event: ResumeEvent, *, by: User, via: Via, early_at: dt.datetime | None = None) -> Decision | Vote:
+    """Give an event's answer to a question. Raises what `decide` raises, and EarlyVerdict.
+
+    Args:
+        early_at: when it came, where that was before the question was there.
+    """
+    said = read(pause, event)
+    if early_at is not None and judges(pause, said.action) and not said.bound:
+        raise EarlyVerdict
+    return decide(
+        pause.pk,
+        action=said.action,
+        by=by,
+        via=via,
+        feedback=said.feedback,
+        revision=said.revision,
+        payload=said.payload,
+        update=said.update,
+        sender=event.sender_metadata,
+        content_digest=said.content_digest,
+        early_at=early_at,
+    )
+
+
+def same(decision: Decision, pause: Pause, event: ResumeEvent, by: User) -> bool:
+    """Whether an event says what was answered already, by the same sender."""
+    try:
+        said = read(pause, event)
+    except AnswerInvalid:
+        return False
+    payload = redaction.redact(dict(said.payload)) if isinstance(said.payload, Mapping) else None
+    told = (decision.decided_by_id, decision.action, decision.feedback, decision.payload)
+    return told == (by.pk, said.action, said.feedback.strip(), payload)

@@ -1,0 +1,6 @@
+"""Templates and the machine's rows in Django's admin."""
+
+# Django looks for what is registered here
+from runs.admin import credentials as credentials
+from runs.admin import rights as rights
+from runs.admin import runs as runs

@@ -1,0 +1,1 @@
+"""Work orders, templates and tools over REST."""

@@ -1,0 +1,1 @@
+"""The workflows that ship with Waystation, written with the public SDK alone."""

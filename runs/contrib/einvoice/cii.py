@@ -1,0 +1,142 @@
+"""EN 16931 in UN/CEFACT Cross Industry Invoice D16B, as ZUGFeRD 2 and Factur-X carry it too. Source: CEN/TS 16931-3-3."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element
+
+from runs.contrib.einvoice.model import Extra, Invoice, Line, Party, Tax
+from runs.contrib.einvoice.xml import Reader
+
+NAMESPACES = {
+    "rsm": "urn:un:unece:uncefact:data:standard:CrossIndustryInvoice:100",
+    "ram": "urn:un:unece:uncefact:data:standard:ReusableAggregateBusinessInformationEntity:100",
+    "udt": "urn:un:unece:uncefact:data:standard:UnqualifiedDataType:100",
+}
+DATE = "udt:DateTimeString"
+
+
+def read(root: Element) -> Invoice:
+    """The invoice below a CII root. What is missing stays None; what is no number or date is in `unread`."""
+    r = Reader(NAMESPACES)
+    document, trade = r.one(root, "rsm:ExchangedDocument"), r.one(root, "rsm:SupplyChainTradeTransaction")
+    agreement, settlement = r.one(trade, "ram:ApplicableHeaderTradeAgreement"), r.one(trade, "ram:ApplicableHeaderTradeSettlement")
+    totals = r.one(settlement, "ram:SpecifiedTradeSettlementHeaderMonetarySummation")
+    means = r.one(settlement, "ram:SpecifiedTradeSettlementPaymentMeans")
+    account = r.one(means, "ram:PayeePartyCreditorFinancialAccount")
+    currency = r.text(settlement, "ram:InvoiceCurrencyCode")
+    happened = "ram:ApplicableHeaderTradeDelivery/ram:ActualDeliverySupplyChainEvent/ram:OccurrenceDateTime/"
+    read = Invoice(
+        syntax="CII",
+        number=r.text(document, "ram:ID"),
+        issued=r.date(document, f"ram:IssueDateTime/{DATE}", "BT-2", compact=True),
+        kind=r.text(document, "ram:TypeCode"),
+        currency=currency,
+        due=r.date(settlement, f"ram:SpecifiedTradePaymentTerms/ram:DueDateDateTime/{DATE}", "BT-9", compact=True),
+        buyer_reference=r.text(agreement, "ram:BuyerReference"),
+        order=r.text(agreement, "ram:BuyerOrderReferencedDocument/ram:IssuerAssignedID"),
+        terms=r.text(settlement, "ram:SpecifiedTradePaymentTerms/ram:Description"),
+        preceding=r.text(settlement, "ram:InvoiceReferencedDocument/ram:IssuerAssignedID"),
+        profile=r.text(root, "rsm:ExchangedDocumentContext/ram:GuidelineSpecifiedDocumentContextParameter/ram:ID"),
+        delivered=r.date(trade, f"{happened}{DATE}", "BT-72", compact=True),
+        means=r.text(means, "ram:TypeCode"),
+        iban=r.text(account, "ram:IBANID") or r.text(account, "ram:ProprietaryID"),
+        seller=_party(r, r.one(agreement, "ram:SellerTradeParty")),
+        buyer=_party(r, r.one(agreement, "ram:BuyerTradeParty")),
+        line_total=r.number(totals, "ram:LineTotalAmount", "BT-106"),
+        allowance_total=r.number(totals, "ram:AllowanceTotalAmount", "BT-107"),
+        charge_total=r.number(totals, "ram:ChargeTotalAmount", "BT-108"),
+        net=r.number(totals, "ram:TaxBasisTotalAmount", "BT-109"),
+        vat=r.number(_vat_total(r, totals, currency), ".", "BT-110"),
+        gross=r.number(totals, "ram:GrandTotalAmount", "BT-112"),
+        prepaid=r.number(totals, "ram:TotalPrepaidAmount", "BT-113"),
+        rounding=r.number(totals, "ram:RoundingAmount", "BT-114"),
+        payable=r.number(totals, "ram:DuePayableAmount", "BT-115"),
+        lines=tuple(_line(r, one) for one in r.all(trade, "ram:IncludedSupplyChainTradeLineItem")),
+        extras=(
+            *(_extra(r, one) for one in r.all(settlement, "ram:SpecifiedTradeAllowanceCharge")),
+            *(_logistics(r, one) for one in r.all(settlement, "ram:SpecifiedLogisticsServiceCharge")),
+        ),
+        taxes=tuple(_tax(r, one) for one in r.all(settlement, "ram:ApplicableTradeTax")),
+    )
+    return r.finish(read)
+
+
+def _vat_total(r: Reader, totals: Element | None, currency: str | None) -> Element | None:
+    """BT-110; beside it BT-111 may stand, the same in another currency."""
+    found = r.all(totals, "ram:TaxTotalAmount")
+    return next((one for one in found if one.get("currencyID") in {currency, None}), None)
+
+
+def _party(r: Reader, node: Element | None) -> Party:
+    numbers: dict[str | None, str | None] = {}
+    for one in r.all(node, "ram:SpecifiedTaxRegistration/ram:ID"):
+        numbers.setdefault(one.get("schemeID"), r.text(one))
+    return Party(
+        name=r.text(node, "ram:Name"),
+        identifier=r.text(node, "ram:ID") or r.text(node, "ram:GlobalID"),
+        registration=r.text(node, "ram:SpecifiedLegalOrganization/ram:ID"),
+        vat_id=numbers.get("VA"),
+        tax_number=numbers.get("FC"),
+        country=r.text(node, "ram:PostalTradeAddress/ram:CountryID"),
+        email=r.text(node, "ram:DefinedTradeContact/ram:EmailURIUniversalCommunication/ram:URIID"),
+    )
+
+
+def _line(r: Reader, node: Element) -> Line:
+    agreement, settlement = r.one(node, "ram:SpecifiedLineTradeAgreement"), r.one(node, "ram:SpecifiedLineTradeSettlement")
+    own = r.all(settlement, "ram:SpecifiedTradeAllowanceCharge")
+    billed = "ram:SpecifiedLineTradeDelivery/ram:BilledQuantity"
+    measured = r.one(node, billed)
+    price = r.one(agreement, "ram:NetPriceProductTradePrice")
+    return Line(
+        id=r.text(node, "ram:AssociatedDocumentLineDocument/ram:LineID"),
+        quantity=r.number(node, billed, "BT-129"),
+        unit=measured.get("unitCode") if measured is not None else None,
+        net=r.number(settlement, "ram:SpecifiedTradeSettlementLineMonetarySummation/ram:LineTotalAmount", "BT-131"),
+        order_line=r.text(agreement, "ram:BuyerOrderReferencedDocument/ram:LineID"),
+        accounting=r.text(settlement, "ram:ReceivableSpecifiedTradeAccountingAccount/ram:ID"),
+        allowances=r.sum([one for one in own if not _is_charge(r, one)], "ram:ActualAmount", "BT-136"),
+        charges=r.sum([one for one in own if _is_charge(r, one)], "ram:ActualAmount", "BT-141"),
+        price=r.number(price, "ram:ChargeAmount", "BT-146"),
+        price_base=r.number(price, "ram:BasisQuantity", "BT-149"),
+        category=r.text(settlement, "ram:ApplicableTradeTax/ram:CategoryCode"),
+        rate=r.number(settlement, "ram:ApplicableTradeTax/ram:RateApplicablePercent", "BT-152"),
+        name=r.text(node, "ram:SpecifiedTradeProduct/ram:Name"),
+        description=r.text(node, "ram:SpecifiedTradeProduct/ram:Description"),
+    )
+
+
+def _is_charge(r: Reader, node: Element) -> bool:
+    return r.text(node, "ram:ChargeIndicator/udt:Indicator") in {"true", "1"}
+
+
+def _extra(r: Reader, node: Element) -> Extra:
+    charge = _is_charge(r, node)
+    return Extra(
+        charge=charge,
+        amount=r.number(node, "ram:ActualAmount", "BT-99" if charge else "BT-92"),
+        category=r.text(node, "ram:CategoryTradeTax/ram:CategoryCode"),
+        rate=r.number(node, "ram:CategoryTradeTax/ram:RateApplicablePercent", "BT-103" if charge else "BT-96"),
+        reason=r.text(node, "ram:Reason"),
+    )
+
+
+def _logistics(r: Reader, node: Element) -> Extra:
+    """A charge for freight and the like (BG-X-42): the EXTENDED profile of Factur-X and ZUGFeRD counts it among the charges of BT-108."""
+    return Extra(
+        charge=True,
+        amount=r.number(node, "ram:AppliedAmount", "BT-X-272"),
+        category=r.text(node, "ram:AppliedTradeTax/ram:CategoryCode"),
+        rate=r.number(node, "ram:AppliedTradeTax/ram:RateApplicablePercent", "BT-X-274"),
+        reason=r.text(node, "ram:Description"),
+    )
+
+
+def _tax(r: Reader, node: Element) -> Tax:
+    return Tax(
+        base=r.number(node, "ram:BasisAmount", "BT-116"),
+        amount=r.number(node, "ram:CalculatedAmount", "BT-117"),
+        category=r.text(node, "ram:CategoryCode"),
+        rate=r.number(node, "ram:RateApplicablePercent", "BT-119"),
+        reason=r.text(node, "ram:ExemptionReason"),
+    )

@@ -1,0 +1,136 @@
+"""EN 16931 in UBL 2.1: Invoice and CreditNote. Source: CEN/TS 16931-3-2, the binding of terms to UBL's elements."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element
+
+from runs.contrib.einvoice.model import Extra, Invoice, Line, Party, Tax, ThirdParty
+from runs.contrib.einvoice.xml import Reader
+
+NAMESPACES = {
+    "cac": "urn:oasis:names:specification:ubl:schema:xsd:CommonAggregateComponents-2",
+    "cbc": "urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2",
+}
+
+XRECHNUNG_EXTENSION = "urn:xeinkauf.de:kosit:extension:xrechnung_"
+"""Part of BT-24. Under any other profile a PrepaidPayment explains the paid amount (BT-113), and nothing more is due for it."""
+
+
+def read(root: Element) -> Invoice:
+    """The invoice below a UBL root. What is missing stays None; what is no number or date is in `unread`."""
+    r = Reader(NAMESPACES)
+    credit = root.tag.endswith("}CreditNote")
+    totals, means = r.one(root, "cac:LegalMonetaryTotal"), r.one(root, "cac:PaymentMeans")
+    due = r.date(root, "cbc:DueDate", "BT-9") or r.date(means, "cbc:PaymentDueDate", "BT-9")
+    currency = r.text(root, "cbc:DocumentCurrencyCode")
+    tax_total = next((one for one in r.all(root, "cac:TaxTotal") if r.all(one, "cac:TaxSubtotal") or _in(one, r, currency)), None)
+    profile = r.text(root, "cbc:CustomizationID")
+    extended = profile is not None and XRECHNUNG_EXTENSION in profile
+    read = Invoice(
+        syntax="UBL",
+        number=r.text(root, "cbc:ID"),
+        issued=r.date(root, "cbc:IssueDate", "BT-2"),
+        kind=r.text(root, "cbc:CreditNoteTypeCode" if credit else "cbc:InvoiceTypeCode") or ("381" if credit else None),
+        currency=currency,
+        due=due,
+        buyer_reference=r.text(root, "cbc:BuyerReference"),
+        order=r.text(root, "cac:OrderReference/cbc:ID"),
+        terms=r.text(root, "cac:PaymentTerms/cbc:Note"),
+        preceding=r.text(root, "cac:BillingReference/cac:InvoiceDocumentReference/cbc:ID"),
+        profile=profile,
+        delivered=r.date(root, "cac:Delivery/cbc:ActualDeliveryDate", "BT-72"),
+        means=r.text(means, "cbc:PaymentMeansCode"),
+        iban=r.text(means, "cac:PayeeFinancialAccount/cbc:ID"),
+        seller=_party(r, r.one(root, "cac:AccountingSupplierParty/cac:Party")),
+        buyer=_party(r, r.one(root, "cac:AccountingCustomerParty/cac:Party")),
+        line_total=r.number(totals, "cbc:LineExtensionAmount", "BT-106"),
+        allowance_total=r.number(totals, "cbc:AllowanceTotalAmount", "BT-107"),
+        charge_total=r.number(totals, "cbc:ChargeTotalAmount", "BT-108"),
+        net=r.number(totals, "cbc:TaxExclusiveAmount", "BT-109"),
+        vat=r.number(tax_total, "cbc:TaxAmount", "BT-110"),
+        gross=r.number(totals, "cbc:TaxInclusiveAmount", "BT-112"),
+        prepaid=r.number(totals, "cbc:PrepaidAmount", "BT-113"),
+        rounding=r.number(totals, "cbc:PayableRoundingAmount", "BT-114"),
+        payable=r.number(totals, "cbc:PayableAmount", "BT-115"),
+        lines=tuple(_line(r, one) for one in r.all(root, "cac:CreditNoteLine" if credit else "cac:InvoiceLine")),
+        extras=tuple(_extra(r, one) for one in r.all(root, "cac:AllowanceCharge")),
+        taxes=tuple(_tax(r, one) for one in r.all(tax_total, "cac:TaxSubtotal")),
+        third_parties=tuple(_third_party(r, one) for one in r.all(root, "cac:PrepaidPayment") if extended),
+    )
+    return r.finish(read)
+
+
+def _in(tax_total: Element, r: Reader, currency: str | None) -> bool:
+    amount = r.one(tax_total, "cbc:TaxAmount")
+    return amount is not None and amount.get("currencyID") == currency
+
+
+def _party(r: Reader, node: Element | None) -> Party:
+    schemes = {
+        (r.text(one, "cac:TaxScheme/cbc:ID") or "").upper(): r.text(one, "cbc:CompanyID") for one in r.all(node, "cac:PartyTaxScheme")
+    }
+    return Party(
+        name=r.text(node, "cac:PartyLegalEntity/cbc:RegistrationName") or r.text(node, "cac:PartyName/cbc:Name"),
+        identifier=r.text(node, "cac:PartyIdentification/cbc:ID"),
+        registration=r.text(node, "cac:PartyLegalEntity/cbc:CompanyID"),
+        vat_id=schemes.get("VAT"),
+        tax_number=next((number for scheme, number in schemes.items() if scheme != "VAT"), None),
+        country=r.text(node, "cac:PostalAddress/cac:Country/cbc:IdentificationCode"),
+        email=r.text(node, "cac:Contact/cbc:ElectronicMail"),
+    )
+
+
+def _line(r: Reader, node: Element) -> Line:
+    own = r.all(node, "cac:AllowanceCharge")
+    quantity = "cbc:InvoicedQuantity" if r.one(node, "cbc:InvoicedQuantity") is not None else "cbc:CreditedQuantity"
+    measured = r.one(node, quantity)
+    category = r.one(node, "cac:Item/cac:ClassifiedTaxCategory")
+    return Line(
+        id=r.text(node, "cbc:ID"),
+        quantity=r.number(node, quantity, "BT-129"),
+        unit=measured.get("unitCode") if measured is not None else None,
+        net=r.number(node, "cbc:LineExtensionAmount", "BT-131"),
+        order_line=r.text(node, "cac:OrderLineReference/cbc:LineID"),
+        accounting=r.text(node, "cbc:AccountingCost"),
+        allowances=r.sum([one for one in own if not _is_charge(r, one)], "cbc:Amount", "BT-136"),
+        charges=r.sum([one for one in own if _is_charge(r, one)], "cbc:Amount", "BT-141"),
+        price=r.number(node, "cac:Price/cbc:PriceAmount", "BT-146"),
+        price_base=r.number(node, "cac:Price/cbc:BaseQuantity", "BT-149"),
+        category=r.text(category, "cbc:ID"),
+        rate=r.number(category, "cbc:Percent", "BT-152"),
+        name=r.text(node, "cac:Item/cbc:Name"),
+        description=r.text(node, "cac:Item/cbc:Description"),
+    )
+
+
+def _is_charge(r: Reader, node: Element) -> bool:
+    return r.text(node, "cbc:ChargeIndicator") in {"true", "1"}
+
+
+def _extra(r: Reader, node: Element) -> Extra:
+    charge = _is_charge(r, node)
+    return Extra(
+        charge=charge,
+        amount=r.number(node, "cbc:Amount", "BT-99" if charge else "BT-92"),
+        category=r.text(node, "cac:TaxCategory/cbc:ID"),
+        rate=r.number(node, "cac:TaxCategory/cbc:Percent", "BT-103" if charge else "BT-96"),
+        reason=r.text(node, "cbc:AllowanceChargeReason"),
+    )
+
+
+def _tax(r: Reader, node: Element) -> Tax:
+    return Tax(
+        base=r.number(node, "cbc:TaxableAmount", "BT-116"),
+        amount=r.number(node, "cbc:TaxAmount", "BT-117"),
+        category=r.text(node, "cac:TaxCategory/cbc:ID"),
+        rate=r.number(node, "cac:TaxCategory/cbc:Percent", "BT-119"),
+        reason=r.text(node, "cac:TaxCategory/cbc:TaxExemptionReason"),
+    )
+
+
+def _third_party(r: Reader, node: Element) -> ThirdParty:
+    return ThirdParty(
+        kind=r.text(node, "cbc:ID"),
+        amount=r.number(node, "cbc:PaidAmount", "BT-DEX-002"),
+        reason=r.text(node, "cbc:InstructionID"),
+    )

@@ -1,0 +1,41 @@
+"""Templates as they are written, checked, versioned and frozen."""
+
+from runs.definitions.templates import (
+    SAVED_MEANWHILE,
+    TemplateInvalid,
+    TemplateNotFound,
+    TemplateNotNamed,
+    below,
+    check_keys,
+    current,
+    current_step_template,
+    edit_step_template,
+    edit_template,
+    fingerprint_of,
+    freeze,
+    freeze_steps,
+    of_today,
+    usual,
+    warnings_of,
+    warnings_of_kind,
+)
+
+__all__ = [
+    "SAVED_MEANWHILE",
+    "TemplateInvalid",
+    "TemplateNotFound",
+    "TemplateNotNamed",
+    "below",
+    "check_keys",
+    "current",
+    "current_step_template",
+    "edit_step_template",
+    "edit_template",
+    "fingerprint_of",
+    "freeze",
+    "freeze_steps",
+    "of_today",
+    "usual",
+    "warnings_of",
+    "warnings_of_kind",
+]

@@ -1,0 +1,128 @@
+"""Runs under way against the code that is here now: would their next steps still do what was asked for? (P10)"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, FilteredRelation, Q, QuerySet
+
+from checkpoints import ids
+from checkpoints.state import codec
+from runs.models import Definition, Pause, Run
+from runs.states import LIVE, PENDING, PauseStatus
+from runs.workflows.compatibility import BAD as BAD
+from runs.workflows.compatibility import VERDICTS as VERDICTS
+from runs.workflows.compatibility import Verdict, judge
+from runs.workflows.sequence import FrozenStep, following
+
+SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Found:
+    """The live runs of one definition that have one verdict."""
+
+    definition: str
+    """Its digest."""
+    template: str
+    verdict: Verdict
+    steps: tuple[str, ...]
+    """The steps at or ahead of these runs that the verdict is about, in their order; none where all is well."""
+    count: int
+    runs: tuple[str, ...]
+    """Shown ids of the oldest of them, up to SHOWN."""
+
+
+Place = tuple[str, str]
+"""Where runs stand: the step they are at or wait to begin, and, as JSON, the ways out of the question they wait at."""
+
+
+def report(*, verdicts: Sequence[Verdict] = VERDICTS) -> list[Found]:
+    """Live runs with one of these verdicts, by definition: two queries over all runs, then one for each line that is reported.
+
+    A step that jumps (`Go(to=…)`) may lead back to one that was judged to be behind.
+    """
+    places: dict[str, dict[Place, int]] = {}
+    grouped = _live().values_list("definition", "thread__head__next_step", "question__ways").annotate(count=Count("pk")).order_by()
+    for digest, next_step, ways, count in grouped:
+        places.setdefault(digest, {})[next_step or "", codec.encode(ways or {})] = count
+    definitions = Definition.objects.in_bulk(list(places))
+    return [found for digest in sorted(places) for found in _judge(definitions[digest], places[digest], verdicts)]
+
+
+def _live() -> QuerySet[Any]:
+    """Live runs, each with its open `question` where it has one."""
+    question = FilteredRelation("pauses", condition=Q(pauses__status=PauseStatus.OPEN))
+    return Run.objects.filter(status__in=sorted(LIVE)).annotate(question=question)
+
+
+def _judge(definition: Definition, places: dict[Place, int], wanted: Sequence[Verdict]) -> Iterator[Found]:
+    steps = definition.steps
+    verdicts = {step["name"]: _verdict(step) for step in steps}
+    ahead = {place: _ahead(steps, place) for place in places}
+    there: dict[Verdict, list[Place]] = {}
+    for place in places:
+        worst: Verdict = min((verdicts[name] for name in ahead[place]), key=VERDICTS.index, default="compatible")
+        there.setdefault(worst, []).append(place)
+    for verdict in VERDICTS:
+        if verdict not in there or verdict not in wanted:
+            continue
+        at = there[verdict]
+        meant = {name for place in at for name in ahead[place] if verdicts[name] == verdict != "compatible"}
+        yield Found(
+            definition=definition.digest,
+            template=str(definition),
+            verdict=verdict,
+            steps=tuple(step["name"] for step in steps if step["name"] in meant),
+            count=sum(places[place] for place in at),
+            runs=tuple(ids.show(Run.PREFIX, run) for run in _runs(definition, at)),
+        )
+
+
+def _runs(definition: Definition, places: Sequence[Place]) -> list[uuid.UUID]:
+    here = Q(pk__in=[])
+    for next_step, ways in places:
+        question = Q(question__ways=json.loads(ways)) if ways != "{}" else Q(question__isnull=True)
+        here |= Q(thread__head__next_step=next_step) & question
+    return list(_live().filter(here, definition=definition).order_by("pk").values_list("pk", flat=True)[:SHOWN])
+
+
+def _ahead(steps: Sequence[FrozenStep], place: Place) -> set[str]:
+    """The steps that may still run: by the template's order and by answers. All, where the place is none of them."""
+    known = {step["name"]: step for step in steps}
+    next_step, ways = place
+    names = [next_step] if next_step else list(json.loads(ways).values())
+    if not names or not known.keys() >= set(filter(None, names)):
+        return set(known)
+    reached: set[str] = set()
+    while names:
+        name = names.pop()
+        if name in reached or not name:
+            continue
+        reached.add(name)
+        names.append(following(steps, name))
+        if known[name]["pause_after"]:
+            names += [known[name]["revise_to"], *(choice["to"] for choice in known[name]["choices"])]
+    return reached
+
+
+def _verdict(step: FrozenStep) -> Verdict:
+    """A step with sub-steps is as bad as the worst of them: it may start them yet."""
+    return min((judge(step), *(_verdict(one) for one in step.get("sub_steps", []))), key=VERDICTS.index)
+
+
+def changed_ahead(pause: Pause) -> list[str]:
+    """The titles of the steps that an open question may lead to and whose code is missing, or not what the work was asked with."""
+    steps = pause.run.frozen.steps
+    ahead = _ahead(steps, ("", codec.encode(pause.ways)))
+    return [step["title"] for step in steps if step["name"] in ahead and _verdict(step) in BAD]
+
+
+def held() -> QuerySet[Run]:
+    """The runs that are held because of their code."""
+    waiting = Run.objects.filter(status=PENDING).exclude(held_because="")
+    return waiting.select_related("thread__head", "definition")

@@ -1,0 +1,105 @@
+"""When a question's rules act, as columns of its row: worked out once, when it opens. Whoever looks compares times and counts no days."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Q
+
+from checkpoints.database import clock
+from runs.definitions.step_options import calendars
+from runs.models import Pause
+from runs.workflows import deadlines
+from runs.workflows.calendars import CalendarInvalid
+from runs.workflows.review_rules import Review
+
+logger = logging.getLogger(__name__)
+
+ZONE = "zone"
+"""Key of a question's times: the zone that its days were counted in, so that a server that moves moves no deadline (F21)."""
+COLUMNS = ("deadline_at", "extendable_until", "times", "reminded", "next_at", "stage")
+
+
+def columns(review: Review, opened_at: dt.datetime) -> dict[str, Any]:
+    """What a question that opens then begins with.
+
+    A calendar that was there when the template was saved may be gone. Then there is no deadline rather than one that is too early;
+    the question says so, and so does `manage.py invariants`.
+    """
+    if not (review.get("deadline") or review.get("reminders") or review.get("escalation")):
+        return {"reminded": 0, "stage": 0}
+    try:
+        found = deadlines.of(review, opened_at, calendars(), zone=settings.TIME_ZONE)
+    except (deadlines.Unknown, CalendarInvalid) as error:
+        logger.error("a question opens without its deadline: %s", error)
+        return {"reminded": 0, "stage": 0, "times": {"problem": str(error)}}
+    moments = {"reminders": found.reminders, "stages": found.stages}
+    times: dict[str, Any] = {name: [at.isoformat() for at in each] for name, each in moments.items()}
+    times[ZONE] = (review.get("deadline") or {}).get("zone") or settings.TIME_ZONE
+    begun: dict[str, Any] = {"times": times, "reminded": 0, "stage": 0, **limits(found.deadline, opened_at)}
+    return {**begun, "next_at": next_at(begun)}
+
+
+def limits(deadline: dt.datetime | None, since: dt.datetime) -> dict[str, dt.datetime | None]:
+    """A deadline, and how far it may be moved: `WAYSTATION_EXTEND` times as long again."""
+    return {
+        "deadline_at": deadline,
+        "extendable_until": deadline + (deadline - since) * settings.WAYSTATION_EXTEND if deadline else None,
+    }
+
+
+def longer(pause: Pause, now: dt.datetime) -> dt.datetime:
+    """The deadline of those who are asked now: as long from here as the first ones had, in the same zone. Raises as `timetable.of`."""
+    after = pause.review["deadline"]["after"]
+    return deadlines.moment(after, now, pause.review, calendars(), zone=pause.times.get(ZONE) or settings.TIME_ZONE)
+
+
+def in_time() -> Q:
+    """Of questions whose deadline has not passed, by the database's clock: part of every statement that takes what people do about one."""
+    return Q(deadline_at=None) | Q(deadline_at__gt=clock.FromNow())
+
+
+def reminders(pause: Pause) -> list[dt.datetime]:
+    """When those who may answer are reminded, the past ones too."""
+    return [dt.datetime.fromisoformat(at) for at in pause.times.get("reminders", [])]
+
+
+def stages(pause: Pause) -> list[dt.datetime]:
+    """When further people are asked, at the latest."""
+    return [dt.datetime.fromisoformat(at) for at in pause.times.get("stages", [])]
+
+
+def passed(pause: Pause, now: dt.datetime) -> tuple[int, int]:
+    """How many of its reminders, and of its stages, the clock has passed; never fewer than were told."""
+    reminded = sum(at <= now for at in reminders(pause))
+    stage = sum(at <= now for at in stages(pause))
+    return max(reminded, pause.reminded), max(stage, pause.stage)
+
+
+def next_at(columns: Mapping[str, Any]) -> dt.datetime | None:
+    """When something happens next to a question with these columns."""
+    times = columns["times"]
+    later = [*times.get("reminders", [])[columns["reminded"] :], *times.get("stages", [])[columns["stage"] :]]
+    moments = [dt.datetime.fromisoformat(at) for at in later]
+    if columns["deadline_at"] is not None:
+        moments.append(columns["deadline_at"])
+    return min(moments, default=None)
+
+
+def outcome_of(pause: Pause) -> str:
+    """What the deadline will do, as things stand: `expire`, `cancel`, `approve` or `escalate`; "" where there is none.
+
+    What cannot be done expires: an approval where the answer needs data or has no such way, an escalation after its last stage.
+    """
+    if pause.deadline_at is None:
+        return ""
+    wanted: str = pause.review.get("deadline", {}).get("outcome", "expire")
+    if wanted == "approve" and ("approve" not in pause.ways or pause.wants_data("approve")):
+        return "expire"
+    if wanted == "escalate" and pause.stage >= len(pause.review.get("escalation", [])):
+        return "expire"
+    return wanted

@@ -1,0 +1,160 @@
+"""Who may order by which template, use which repository, and have work delivered to it: asked at the order, and at the delivery again.
+
+A template or repository that operators restricted nothing of is everybody's, as the product ships. What leaves for a repository must have
+been reviewed, or whoever asked for it holds `runs.deliver_unreviewed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db.models import Q
+
+from checkpoints.database.people import User
+from runs.models import Repository, TemplateAccess, WorkOrder
+from runs.workflows import deliver
+from runs.workflows.sequence import FrozenStep
+
+UNREVIEWED = "runs.deliver_unreviewed"
+"""The right to have work delivered that no step of its template asks anybody about."""
+
+
+class NotPermitted(Exception):
+    """Operators did not allow this. Nothing was begun; `code` is stable."""
+
+    code = "not_permitted"
+
+    def __init__(self, code: str, words: str) -> None:
+        super().__init__(words)
+        self.code = code
+
+
+class Forbidden(NotPermitted):
+    """It is allowed to others: `template_not_allowed`, `repository_not_allowed`, `delivery_not_allowed`, `delivery_unreviewed`."""
+
+
+class SwitchedOff(NotPermitted):
+    """It is allowed to nobody at present: `template_off`, `template_not_on_repository`."""
+
+
+def is_among(user: User, groups: Iterable[Group], *, restricted: bool) -> bool:
+    """Whether something is for a person: for everybody where it is not restricted, else for members of the groups, and superusers."""
+    if not user.is_active:
+        return False
+    keys = {group.pk for group in groups}
+    return not restricted or user.is_superuser or (bool(keys) and user.groups.filter(pk__in=keys).exists())
+
+
+def names(groups: Iterable[Group]) -> str:
+    """Groups as a sentence ends with them."""
+    return ", ".join(sorted(group.name for group in groups)) or "no group at all"
+
+
+def access_to(slug: str) -> TemplateAccess | None:
+    """What operators said about a template; None where they said nothing."""
+    return TemplateAccess.objects.filter(slug=slug).prefetch_related("groups").first()
+
+
+def who_may(access: TemplateAccess | None) -> str:
+    """Who may order by a template, in words."""
+    if access is None or (access.enabled and not access.restricted):
+        return "Everybody"
+    if not access.enabled:
+        return "Nobody: it is switched off"
+    return f"Members of {names(access.groups.all())}"
+
+
+def why_not(slug: str, by: User) -> NotPermitted | None:
+    """What an order by this template would be refused with; None where the person may order."""
+    return _why_not(access_to(slug), by)
+
+
+def refusals(by: User) -> dict[str, NotPermitted]:
+    """The same of all templates: slug → refusal, of those that the person may not order."""
+    found = {one.slug: _why_not(one, by) for one in TemplateAccess.objects.prefetch_related("groups")}
+    return {slug: refusal for slug, refusal in found.items() if refusal is not None}
+
+
+def _why_not(access: TemplateAccess | None, by: User) -> NotPermitted | None:
+    if access is None:
+        return None
+    if not access.enabled:
+        words = f"The template {access.slug} is switched off, so nothing was begun. An operator can switch it on again."
+        return SwitchedOff("template_off", words)
+    if not is_among(by, access.groups.all(), restricted=access.restricted):
+        words = f"You may not order by the template {access.slug}, so nothing was begun. An operator decides which groups may."
+        return Forbidden("template_not_allowed", words)
+    return None
+
+
+def check_order(slug: str, by: User, *, repository: Repository | None = None) -> None:
+    """Raise NotPermitted where a person may not begin work by a template, or not on that repository."""
+    if (refusal := why_not(slug, by)) is not None:
+        raise refusal
+    if repository is not None:
+        _check_use(repository, slug, by)
+
+
+def _check_use(repository: Repository, slug: str, by: User) -> None:
+    if not is_among(by, repository.use_groups.all(), restricted=repository.use_restricted):
+        words = "You may not use this repository, so nothing was begun. An operator decides which groups may."
+        raise Forbidden("repository_not_allowed", words)
+    if repository.allowed_templates and slug not in repository.allowed_templates:
+        words = f"The template {slug} is not allowed on {repository.name}, so nothing was begun. "
+        raise SwitchedOff("template_not_on_repository", f"{words}Allowed are {', '.join(repository.allowed_templates)}.")
+
+
+def delivering_step(steps: Sequence[FrozenStep]) -> str:
+    """The name of the first step that pushes by itself; "" where there is none."""
+    return next((step["name"] for step in steps if step["function"] in deliver.DELIVERS), "")
+
+
+def is_reviewed(steps: Sequence[FrozenStep], at: str, *, skipped: Iterable[str] = ()) -> bool:
+    """Whether a step before `at` asks a person; one that its own condition skipped asked nobody."""
+    before = [step["name"] for step in steps]
+    passed = steps[: before.index(at)] if at in before else []
+    return any(step["pause_after"] and step["name"] not in set(skipped) for step in passed)
+
+
+def check_delivery(source: str, slug: str, people: Iterable[User], *, reviewed: bool) -> None:
+    """Raise Forbidden where work of these people may not leave for the repository at `source`, as operators settled it by now."""
+    repository = Repository.objects.filter(url=source).prefetch_related("use_groups", "delivery_groups").first()
+    for user in people:
+        if repository is not None:
+            _check_use(repository, slug, user)
+        if repository is not None and not is_among(user, repository.delivery_groups.all(), restricted=repository.delivery_restricted):
+            words = f"{user.get_username()} may not have work delivered to {repository.name}: that is for members of "
+            words += f"{names(repository.delivery_groups.all())}."
+            raise Forbidden("delivery_not_allowed", words)
+        if not user.is_active or not (reviewed or user.has_perm(UNREVIEWED)):
+            words = (
+                f"No step of the template {slug} asks anybody before the work is pushed, and {user.get_username()} has no right to that."
+            )
+            raise Forbidden(
+                "delivery_unreviewed", f"{words} Order by a template that asks, or without a push; an operator can give the right."
+            )
+
+
+def people_behind(order: WorkOrder, started_by: int | None) -> list[User]:
+    """Whoever asked for the work, and whoever began this run, as their accounts are now."""
+    keys = {key for key in (order.created_by_id, started_by) if key is not None}
+    return list(User.objects.filter(pk__in=keys).order_by("pk"))
+
+
+def usable(by: User) -> Q:
+    """Of repositories that a person may use."""
+    mine = Q(use_groups__in=by.groups.values("pk"))
+    return Q() if by.is_superuser else Q(use_restricted=False) | mine
+
+
+def settle(row: Any, relation: str, flag: str, groups: Iterable[Group]) -> None:
+    """Let these groups have it, and nobody else; everybody where none is named.
+
+    A group that is deleted later leaves its place empty and the restriction standing: what was for a few is never everybody's by that.
+    """
+    chosen = list(groups)
+    getattr(row, relation).set(chosen)
+    setattr(row, flag, bool(chosen))
+    row.save(update_fields=[flag])

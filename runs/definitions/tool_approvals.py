@@ -1,0 +1,106 @@
+"""What would ask? For operators: whether a person is asked about a tool's call, by which rule, and why (S2-26)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runs.agents import approval, tools
+from runs.agents.approval import Rule, Verdict
+from runs.agents.tools import Tool, ToolFailed
+from runs.definitions import templates
+from runs.definitions.templates import TemplateInvalid
+from runs.models import Template
+from runs.workflows.sequence import FrozenStep
+
+AGENT = "agent"
+"""The step function whose configuration names tools and rules."""
+
+
+class ToolNotFound(Exception):
+    code = "tool_not_found"
+
+
+class CallInvalid(Exception):
+    """The question cannot be answered as it is put. `errors` maps a field to sentences."""
+
+    code = "call_invalid"
+
+    def __init__(self, errors: dict[str, list[str]]) -> None:
+        super().__init__(" ".join(text for texts in errors.values() for text in texts))
+        self.errors = errors
+
+
+@dataclass(frozen=True)
+class Place:
+    """An agent's step of a template as it stands: which tools it has, and by which rules it asks."""
+
+    template: str
+    step: str
+    tools: Sequence[str]
+    rules: Sequence[Rule]
+
+    @property
+    def name(self) -> str:
+        return f"{self.template}/{self.step}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explained:
+    """What becomes of a call."""
+
+    tool: Tool
+    offered: bool
+    """Whether the step's agent has this tool at all."""
+    verdict: Verdict
+
+
+def places() -> list[Place]:
+    """Every agent's step of the templates as they stand; those that cannot be frozen are left out."""
+    return [place for template in Template.objects.current().order_by("slug") for place in _places_of(template)]
+
+
+def place(template: str, step: str) -> Place:
+    """One of them; raises TemplateNotFound, and CallInvalid where there is no such step."""
+    found = next((one for one in _places_of(templates.current(template)) if one.step == step), None)
+    if found is None:
+        raise CallInvalid({"step": [f"The template {template!r} has no agent's step {step[:100]!r}."]})
+    return found
+
+
+def _places_of(template: Template) -> Iterator[Place]:
+    try:
+        steps = templates.freeze_steps(template.steps)
+    except TemplateInvalid:
+        return
+    for step in _agents(steps):
+        config: Mapping[str, Any] = step["config"]
+        try:
+            yield Place(template.slug, step["name"], tuple(config.get("tools", ())), approval.parse(config.get("approvals", [])))
+        except approval.RulesRefused:  # saved before this was checked; such a run fails and says so
+            continue
+
+
+def _agents(steps: Sequence[FrozenStep]) -> Iterator[FrozenStep]:
+    for step in steps:
+        if step["function"] == AGENT:
+            yield step
+        yield from _agents(step.get("sub_steps", []))
+
+
+def explain(name: str, arguments: Mapping[str, Any], *, at: Place | None = None, rules: Sequence[Rule] = ()) -> Explained:
+    """What becomes of a call with these arguments: by the rules of a step, or by `rules` where none is named.
+
+    Raises ToolNotFound, and CallInvalid where the tool would not take the arguments: such a call is told to the model and asks nobody.
+    """
+    try:
+        tool = tools.find(name)
+    except ToolFailed as error:
+        raise ToolNotFound(str(error)) from error
+    try:
+        read = tools.read_arguments(tool, arguments)
+    except ToolFailed as error:
+        raise CallInvalid({"arguments": [str(error)]}) from error
+    verdict = approval.explain(tool, read, rules if at is None else at.rules)
+    return Explained(tool=tool, offered=at is None or name in at.tools, verdict=verdict)

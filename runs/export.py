@@ -1,0 +1,202 @@
+"""The runs of an exported thread and of its child runs' threads: facts about each, and what an import makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from checkpoints import ids
+from checkpoints.database import clock
+from checkpoints.export.thread_document import Document, Loaded, time_of
+from checkpoints.models import Thread
+from runs import definitions
+from runs.models import Artifact, Definition, Run
+from runs.states import CANCELLED, COMPLETED, ENDED, FAILED, RunStatus
+
+FIELDS = ("status", "input", "interrupt_before", "interrupt_after", "reason", "error", "failure_code")
+IMPORTED = "imported"
+"""`failure_code` of a run that was under way when its thread was exported."""
+Plan = Mapping[str, Definition]
+"""The runs that are made of a family, parents first, by their old ids."""
+
+
+def export(thread: Thread, *, without: Collection[str] = (), root: bool = True) -> list[Document]:
+    """The thread's runs, oldest first, but for those named. Of a family's `root` nobody waits for them."""
+    rows = Run.objects.filter(thread=thread).select_related("definition").order_by("pk")
+    return [_run(run, root=root) for run in rows if run.shown_id not in without]
+
+
+def apart(rows: Sequence[Document]) -> list[Document]:
+    """Runs without those that wait for them."""
+    return [{name: value for name, value in row.items() if name not in {"parent", "child_name", "optional"}} for row in rows]
+
+
+def repository_of(thread: Thread) -> str:
+    order = getattr(thread, "work_order", None)
+    return order.repository_url if order else ""
+
+
+def _run(run: Run, *, root: bool) -> Document:
+    times = {name: getattr(run, name).isoformat() if getattr(run, name) else None for name in ("created_at", "started_at", "ended_at")}
+    waits = None if root or run.parent_id is None else run.parent_id
+    child = {"parent": ids.show(Run.PREFIX, waits), "child_name": run.child_name, "optional": run.optional} if waits else {}
+    return {
+        "id": run.shown_id,
+        "template_slug": run.definition.template_slug,
+        "template_version": run.definition.template_version,
+        "definition": run.definition_id,
+        "retry_of": ids.show(Run.PREFIX, run.retry_of_id) if run.retry_of_id else None,
+        **{
+            name: getattr(run, name)
+            for name in ("status", "input", "interrupt_before", "interrupt_after", "reason", "error", "failure_code")
+        },
+        **times,
+        **child,
+    }
+
+
+def plan(documents: Sequence[Document]) -> Plan:
+    """The runs of a family that could be gone on with here: they are of their template's version of today, and so are their steps.
+
+    A child run is made only where the run above it is. Call inside a transaction.
+    """
+    found: dict[str, Definition] = {}
+    waiting = [(document, row) for document in documents for row in document["runs"]]
+    while waiting:
+        made = len(found)
+        for document, row in waiting:
+            above = row.get("parent")
+            if above is None or above in found:
+                definition = _known(document, row, found[above] if above else None)
+                if definition is not None:
+                    found[row["id"]] = definition
+        waiting = [(document, row) for document, row in waiting if row.get("parent") is not None and row["id"] not in found]
+        if len(found) == made:
+            break
+    return found
+
+
+def _known(document: Document, row: Document, above: Definition | None) -> Definition | None:
+    if document["thread"]["repository_url"]:  # such a run works on a work order's repository, and this thread has no order
+        return None
+    known = definitions.below(above, row["definition"]) if above else definitions.of_today(row["definition"], row["template_slug"])
+    named = _steps_named(document, row["id"])
+    return known if known is not None and named <= {step["name"] for step in known.steps} else None
+
+
+def joined(document: Document, made: Plan) -> Document:
+    """A document whose checkpoints name child runs only where all of them are made: else nothing could ever join them."""
+    return {**document, "checkpoints": [_parted(row, made) for row in document["checkpoints"]]}
+
+
+def _parted(row: Document, made: Plan) -> Document:
+    gather = row["metadata"].get("gather")
+    if gather is None or all(child["run_id"] in made for child in gather.get("children", ())):
+        return row
+    return {**row, "metadata": {**row["metadata"], "gather": {**gather, "children": []}}}
+
+
+def load(documents: Sequence[Document], loaded: Sequence[Loaded], made: Plan) -> list[Run]:
+    """Write the runs that `plan` gave, of documents that were `joined`.
+
+    The others stay history: their checkpoints are there, and no run is. One that was under way has failed here, so that it can be
+    resumed; one that waited for child runs that are not all here was cancelled, and can be forked. Call inside a transaction.
+    """
+    places = {row["id"]: (document, row, one) for document, one in zip(documents, loaded, strict=True) for row in document["runs"]}
+    runs: dict[str, Run] = {}
+    for name, definition in made.items():
+        document, row, one = places[name]
+        runs[name] = _made(row, definition, one, earlier=runs, waits=_gathers(document, name))
+    created = Run.objects.bulk_create(runs.values())
+    for name, run in runs.items():
+        run.created_at = time_of(places[name][1]["created_at"])
+    Run.objects.bulk_update(created, ["created_at"])
+    return created
+
+
+def _steps_named(document: Document, run_id: str) -> set[str]:
+    rows = [row for row in document["checkpoints"] if row["run_id"] == run_id]
+    named = {row[field] for row in rows for field in ("node_id", "next_step")}
+    return named.union(*(row["metadata"].get("loops", {}) for row in rows)) - {""}
+
+
+def _gathers(document: Document, run_id: str) -> bool:
+    """Whether it was waiting for child runs that are not in the document."""
+    head = next((row for row in document["checkpoints"] if row["id"] == document["thread"]["head"]), None)
+    if head is None or head["run_id"] != run_id or head["next_step"]:
+        return False
+    return "gather" in head["metadata"] and not head["metadata"]["gather"].get("children")
+
+
+def _made(row: Document, definition: Definition, loaded: Loaded, *, earlier: dict[str, Run], waits: bool) -> Run:
+    status, code, error = RunStatus(row["status"]), row["failure_code"], row["error"]
+    if status not in ENDED or (waits and status == FAILED):
+        words = f"It was {row['status']} when it was exported. Resume it, or fork one of its checkpoints."
+        status, code, error = (CANCELLED if waits else FAILED), IMPORTED, error or words
+    stops = {name: [one for one in row[name] if isinstance(one, str)] for name in ("interrupt_before", "interrupt_after")}
+    first, above = earlier.get(row["retry_of"]), earlier.get(row.get("parent") or "")
+    return Run(
+        id=loaded.run_ids[row["id"]],
+        thread=loaded.thread,
+        definition=definition,
+        status=status,
+        retry_of_id=first.pk if first else None,
+        input=row["input"],
+        reason=row["reason"],
+        error="" if status == COMPLETED else error,
+        failure_code=code,
+        due_at=clock.now(),
+        started_at=time_of(row["started_at"]) if row["started_at"] else None,
+        ended_at=time_of(row["ended_at"]) if row["ended_at"] else clock.now(),
+        imported_at=loaded.thread.imported_at,
+        **_child(row, above),
+        **stops,
+    )
+
+
+def _child(row: Document, above: Run | None) -> dict[str, Any]:
+    if above is None:
+        return {}
+    return {
+        "parent_id": above.pk,
+        "depth": above.depth + 1,
+        "child_name": row.get("child_name", "child"),
+        "optional": row.get("optional", False),
+    }
+
+
+ARTIFACT = ("step", "loop_num", "name", "digest", "size", "cut")
+
+
+def artifacts(thread: Thread) -> list[Document]:
+    """What the thread's steps kept for people; the texts are blobs of the document."""
+    return [_artifact(one) for one in Artifact.objects.filter(thread=thread).order_by("pk")]
+
+
+def _artifact(one: Artifact) -> Document:
+    return {
+        "id": one.shown_id,
+        "run_id": ids.show(Run.PREFIX, one.run_key),
+        **{name: getattr(one, name) for name in ARTIFACT},
+        "created_at": one.created_at.isoformat(),
+        "dropped_at": one.dropped_at.isoformat() if one.dropped_at else None,
+    }
+
+
+def load_artifacts(document: Document, loaded: Loaded, made: Plan) -> None:
+    """Write them, also those of runs that are history only. Call inside a transaction, after `load`."""
+    rows = []
+    for one in document["artifacts"]:
+        key = loaded.run_ids[one["run_id"]]
+        run: dict[str, Any] = {"run_id": key} if one["run_id"] in made else {"imported_run": key}
+        rows.append(
+            Artifact(
+                id=ids.parse(Artifact.PREFIX, loaded.names[one["id"]]),
+                thread=loaded.thread,
+                **run,
+                **{name: one[name] for name in ARTIFACT},
+                created_at=time_of(one["created_at"]),
+                dropped_at=time_of(one["dropped_at"]) if one["dropped_at"] else None,
+            )
+        )
+    Artifact.objects.bulk_create(rows)

@@ -1,0 +1,1 @@
+"""LangGraph's graphs as steps; the runner alone imports LangGraph."""

@@ -1,0 +1,53 @@
+"""The machine's tables: work orders, runs and pauses; templates; artifacts; credentials; messages in line."""
+
+from runs.models.artifacts import Artifact
+from runs.models.clocks import HostClock
+from runs.models.credentials import Credential
+from runs.models.queued_messages import QueuedTurn
+from runs.models.runs import (
+    Panel,
+    PanelMember,
+    Pause,
+    PauseQuerySet,
+    Run,
+    RunQuerySet,
+    WorkOrder,
+)
+from runs.models.templates import (
+    OWN_REDUCERS,
+    Definition,
+    ForgeKind,
+    PullRequestPolicy,
+    PushPolicy,
+    Repository,
+    StepTemplate,
+    Template,
+    TemplateAccess,
+    read_delivery,
+    within,
+)
+
+__all__ = [
+    "OWN_REDUCERS",
+    "Artifact",
+    "Credential",
+    "Definition",
+    "ForgeKind",
+    "HostClock",
+    "Panel",
+    "PanelMember",
+    "Pause",
+    "PauseQuerySet",
+    "PullRequestPolicy",
+    "PushPolicy",
+    "QueuedTurn",
+    "Repository",
+    "Run",
+    "RunQuerySet",
+    "StepTemplate",
+    "Template",
+    "TemplateAccess",
+    "WorkOrder",
+    "read_delivery",
+    "within",
+]

@@ -1,0 +1,1 @@
+"""Secrets, hosts and addresses: what may be known, sent and reached."""

@@ -1,0 +1,111 @@
+"""Runs that only wait: for an engine of somebody else's, which goes on elsewhere once the question is answered (S3-20).
+
+Such a run is made with its question open, so no worker ever has it. The answer leads to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from checkpoints import store
+from checkpoints.database import clock
+from checkpoints.events import live, log
+from checkpoints.models import CheckpointStatus, EventKind, Thread
+from checkpoints.state import codec
+from checkpoints.store import Entry
+from runs import definitions
+from runs.definitions import due_times, reviewer_index
+from runs.engine import questions
+from runs.engine.events import asking, unkept
+from runs.models import Definition, Pause, Run
+from runs.states import PauseKind, RunStatus
+from runs.workflows.review_rules import Review
+from runs.workflows.sequence import FrozenStep
+from runs.workflows.wait_for_input import ELSEWHERE
+
+SLUG = "wait-gate"
+STEP = "wait_for_input"
+"""The one step of such a run (S3-10)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked, checked."""
+
+    state: Mapping[str, Any]
+    question: str
+    content: str
+    blocking_reason: str
+    required_inputs: Mapping[str, Any]
+    ways: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    facts: Sequence[tuple[str, str]] = ()
+    review: Mapping[str, Any] = field(default_factory=dict)
+    node_id: str = ""
+    prompt_id: str = ""
+
+
+def definition() -> Definition:
+    """What such runs are runs of. Call inside a transaction."""
+    step: FrozenStep = {
+        "name": STEP,
+        "step_type": "wait",
+        "title": "Wait for input",
+        "step_template_slug": SLUG,
+        "step_template_version": 1,
+        "function": ELSEWHERE,
+        "config": {},
+        "pause_after": False,
+        "pause_phase": "",
+        "revise_to": STEP,
+        "choices": [],
+        "max_revisions": 0,
+        "fingerprint": definitions.fingerprint_of(ELSEWHERE),
+    }
+    content = {"template": SLUG, "version": 1, "steps": [step], "reducers": {}}
+    digest = codec.digest(codec.encode(content))
+    made, _ = Definition.objects.get_or_create(digest=digest, defaults={"template_slug": SLUG, "template_version": 1, "content": content})
+    return made
+
+
+def open_wait(thread: Thread, asked: Question) -> Pause:
+    """Write a run of that thread that waits with this question. Call inside a transaction.
+
+    Raises IntegrityError (run_one_live_per_thread) where another run of the thread is alive.
+    """
+    now, head = clock.now(), thread.head
+    run = Run.objects.create(
+        thread=thread, definition=definition(), status=RunStatus.PAUSED, due_at=now, started_at=now, input={"node_id": asked.node_id}
+    )
+    waiting = {"blocking_reason": asked.blocking_reason, "last_pause": asked.blocking_reason, "outer_node_id": asked.node_id}
+    if asked.prompt_id:
+        waiting["prompt_id"] = asked.prompt_id
+    entry = Entry(status=CheckpointStatus.PENDING_INPUT, node_id=STEP, completed_nodes=0, total_nodes=1, metadata=waiting)
+    before = None if head is None else store.load(head)
+    checkpoint = store.save(thread.pk, run.pk, dict(asked.state), entry, parent=head, before=before)
+    facts = [[label, value] for label, value in asked.facts]
+    pause = Pause.objects.create(
+        run=run,
+        checkpoint=checkpoint,
+        step=STEP,
+        phase=asked.blocking_reason,
+        kind=PauseKind.EXTERNAL,
+        question=asked.question,
+        content=asked.content,
+        facts=facts,
+        content_digest=questions.digest([asked.content, ""], facts, asked.required_inputs),
+        required_inputs=dict(asked.required_inputs),
+        review=dict(asked.review),
+        panel_id=reviewer_index.keep(cast(Review, asked.review)),
+        **due_times.columns(cast(Review, asked.review), now),
+        ways=dict(asked.ways),
+        labels=dict(asked.labels),
+        max_revisions=0,
+        opened_at=now,
+    )
+    live.inbox_hint_on_commit()
+    begun = (EventKind.RUN_STARTED, {"work_order_id": None, "template": str(run.frozen)})
+    log.append(thread.pk, run.pk, [begun, *asking(pause, checkpoint), *unkept(asked.state, STEP)])
+    return pause

@@ -1,0 +1,179 @@
+"""Who answers a step's questions, by when, and how: a template's `review` rules. Checked when the template is saved, frozen with the order.
+
+A rule that is left out is the usual one: whoever sees the thread answers, one answer decides, and there is no deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+from jsonschema import Draft202012Validator
+
+from runs.workflows import deadlines, external_reviewers, spelling
+from runs.workflows.calendars import Calendar, CalendarInvalid, DurationInvalid
+
+OUTCOMES = ("expire", "cancel", "escalate", "approve")
+RISKS = ("low", "normal", "high")
+
+
+class Actors(TypedDict, total=False):
+    """People by username, groups by name."""
+
+    users: list[str]
+    groups: list[str]
+
+
+class Stage(Actors):
+    """From when on others may answer too, and are asked."""
+
+    after: str
+    """ISO 8601 duration since the question was opened, e.g. `PT4H` or `P2D`; in the deadline's calendar and zone."""
+
+
+class Deadline(TypedDict, total=False):
+    after: str
+    """ISO 8601 duration since the question was opened."""
+    calendar: str
+    """Name of one of `WAYSTATION_CALENDARS`, e.g. `business`; "" counts every hour."""
+    zone: str
+    """IANA name of the time zone that days and business hours are counted in; "" for the server's."""
+    outcome: Literal["expire", "cancel", "escalate", "approve"]
+    """What happens when nobody has answered: `expire` where it says nothing."""
+
+
+class Review(TypedDict, total=False):
+    """The rules of one step's questions."""
+
+    reviewers: Actors
+    """Who may answer; whoever may see the thread where this names nobody."""
+    quorum: int
+    """How many different people must approve. One refusal, or one wish for a revision, decides alone."""
+    self_approval: bool
+    """Whether who asked for the work may approve it; true where it says nothing."""
+    reason_required: list[str]
+    """Answers that need words."""
+    risk: Literal["low", "normal", "high"]
+    """`high` is never answered in bulk nor from a link without a login."""
+    link_answers: bool
+    """Whether a low-risk question may be answered from its link without a login."""
+    external: list[str]
+    """Mail addresses of people without an account who are asked too, each by a link of their own: `runs.workflows.external_reviewers`."""
+    edits: bool
+    """Whether the answer may bring an edited text of the content."""
+    deadline: Deadline
+    reminders: list[str]
+    """ISO 8601 durations since the question was opened, after which those who may answer are reminded."""
+    escalation: list[Stage]
+    undo: int
+    """Seconds for which an approval may be taken back: the run goes on after them."""
+
+
+_DURATION = {"type": "string", "maxLength": 40}
+_NAMES = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 150}, "maxItems": 100, "uniqueItems": True}
+_ACTORS = {"users": _NAMES, "groups": _NAMES}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "reviewers": {"type": "object", "properties": _ACTORS, "additionalProperties": False},
+        "quorum": {"type": "integer", "minimum": 1, "maximum": 20},
+        "self_approval": {"type": "boolean"},
+        "reason_required": {"type": "array", "items": {"type": "string", "maxLength": 64}, "maxItems": 20},
+        "risk": {"enum": list(RISKS)},
+        "link_answers": {"type": "boolean"},
+        "external": {
+            "type": "array",
+            "items": {"type": "string", "maxLength": external_reviewers.LONGEST},
+            "maxItems": external_reviewers.MOST,
+        },
+        "edits": {"type": "boolean"},
+        "deadline": {
+            "type": "object",
+            "properties": {
+                "after": _DURATION,
+                "calendar": {"type": "string", "maxLength": 60},
+                "zone": {"type": "string", "maxLength": 60},
+                "outcome": {"enum": list(OUTCOMES)},
+            },
+            "required": ["after"],
+            "additionalProperties": False,
+        },
+        "reminders": {"type": "array", "items": _DURATION, "maxItems": 20},
+        "escalation": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"after": _DURATION, **_ACTORS},
+                "required": ["after"],
+                "additionalProperties": False,
+            },
+            "maxItems": 10,
+        },
+        "undo": {"type": "integer", "minimum": 0, "maximum": 86_400},
+    },
+    "additionalProperties": False,
+}
+
+
+class ReviewInvalid(Exception):
+    """The rules cannot be kept. `field` names what is wrong, within `review`."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(text)
+        self.field = field
+
+
+def check(given: Any, calendars: Mapping[str, Calendar]) -> Review:
+    """The rules as they are frozen; raises ReviewInvalid. `calendars` are those that a deadline may name."""
+    for error in Draft202012Validator(SCHEMA).iter_errors(given):
+        raise ReviewInvalid(".".join(str(part) for part in error.absolute_path), spelling.refusal(error))
+    review: Review = given
+    _check_times(review, calendars)
+    outcome = review.get("deadline", {}).get("outcome")
+    if outcome == "escalate" and not review.get("escalation"):
+        raise ReviewInvalid("deadline.outcome", "There is nobody to escalate to: name an escalation.")
+    reviewers = review.get("reviewers", {})
+    if reviewers.get("users") and not reviewers.get("groups") and len(reviewers["users"]) < review.get("quorum", 1):
+        raise ReviewInvalid("quorum", f"Only {len(reviewers['users'])} may answer, so {review['quorum']} will never have approved.")
+    if outcome == "approve" and review.get("risk") == "high":
+        raise ReviewInvalid("deadline.outcome", "A question of high risk is never approved because nobody answered.")
+    if review.get("link_answers") and review.get("risk") != "low":
+        raise ReviewInvalid("link_answers", "Only a question of low risk may be answered from a link without a login.")
+    _check_external(review)
+    return review
+
+
+def _check_external(review: Review) -> None:
+    named = review.get("external", [])
+    if wrong := [one for one in named if not external_reviewers.is_address(one)]:
+        raise ReviewInvalid("external", f"{wrong[0]!r} is no mail address.")
+    if named and review.get("risk") == "high":
+        raise ReviewInvalid("external", "A question of high risk is put to nobody without an account.")
+
+
+def _check_times(review: Review, calendars: Mapping[str, Calendar]) -> None:
+    """Raise ReviewInvalid for times that cannot be counted, or that come when the question is closed."""
+    for field, text in deadlines.named(review).items():
+        try:
+            deadlines.check(text, review, calendars)
+        except DurationInvalid as error:
+            raise ReviewInvalid(field, str(error)) from error
+        except deadlines.Unknown as error:
+            raise ReviewInvalid(f"deadline.{error.field}", str(error)) from error
+        except CalendarInvalid as error:
+            raise ReviewInvalid(field, f"{text} cannot be counted: {error}") from error
+    if late := deadlines.too_late(review, calendars):
+        raise ReviewInvalid(late, "This comes after the deadline, so it would never happen.")
+    if mixed := deadlines.out_of_order(review, calendars):
+        raise ReviewInvalid(mixed, "This comes before the stage above it: put the stages in their order.")
+
+
+def of(step: Mapping[str, Any]) -> Review:
+    """The rules of a frozen step."""
+    review: Review = step.get("review", {})
+    return review
+
+
+def is_reviewed(step: Mapping[str, Any]) -> bool:
+    """Whether a frozen step, or one that its child runs take, has rules on who answers and how."""
+    return bool(step.get("review")) or any(is_reviewed(one) for one in step.get("sub_steps", []))

@@ -1,0 +1,124 @@
+"""The wait gate: stop until what is missing is there, and pass where nothing is (S3-10, 25, 26)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from runs.workflows import schemas
+from runs.workflows import tool_calls as tools
+from runs.workflows.base import Ask, Call, Context, Go, Outcome, Report, State, StepFailed
+from runs.workflows.registry import step
+from runs.workflows.sequence import APPROVE
+
+ANSWER = "answer"
+"""The way out of a question for data."""
+ELSEWHERE = "gate.elsewhere"
+"""The step of runs that only wait for another engine (`runs.services.external_runs`)."""
+
+
+def wait_for_input(
+    state: State,
+    context: Context,
+    *,
+    required_inputs: Mapping[str, Any],
+    blocking_reason: str,
+    question: str,
+    report: Report | None = None,
+    to: str | None = None,
+    label: str = "Send",
+    update: Mapping[str, Any] | None = None,
+) -> Ask | None:
+    """What a step answers to ask for data; None where the state holds all of it already, so that the step goes on.
+
+    Args:
+        required_inputs: JSON Schema of an object. Its properties are keys of the state, which the answer joins by the reducers.
+        blocking_reason: what the run waits for, e.g. `missing_supplier_data`.
+        to: the step that the answer leads to; None runs this step again, which then finds the data and goes on.
+        update: joins the state before the question is asked.
+    Raises:
+        schemas.SchemaRefused: the schema cannot be used.
+
+    Use it from any step: `return wait_for_input(...) or Go(...)`.
+    """
+    schema = schemas.check_inputs(required_inputs)
+    known = {**state, **(update or {})}
+    data = {key: known[key] for key in schema.get("properties", {}) if key in known}
+    if not schemas.validate_resume_payload(schema, data):
+        return None
+    return Ask(
+        question=question,
+        ways={ANSWER: context.step if to is None else to},
+        labels={ANSWER: label},
+        report=report or Report(content=str(schema.get("description", ""))),
+        update=update or {},
+        phase=blocking_reason,
+        required_inputs=schema,
+        known=data,
+    )
+
+
+def ask_about_calls(
+    state: State,
+    context: Context,
+    *,
+    calls: Sequence[Call],
+    question: str = "May these calls be made?",
+    report: Report | None = None,
+    to: str | None = None,
+    update: Mapping[str, Any] | None = None,
+) -> Ask | None:
+    """What a step answers before it makes calls that need approval (S2-26); None where each of them was decided already.
+
+    All may be approved at once, unless one is of high risk.
+
+    Args:
+        to: the step that the answer leads to; None runs this step again, which then makes what was approved:
+
+            if asked := ask_about_calls(state, context, calls=wanted):
+                return asked
+            for call in approved(context, context.step, wanted):
+                context.once(call.id, lambda call=call: make(call))
+    """
+    if not calls or tools.all_decided(context, context.step, calls):
+        return None
+    target = context.step if to is None else to
+    at_once = {} if any(call.risk == "high" for call in calls) else {APPROVE: target}
+    return Ask(
+        question=question,
+        ways={**at_once, ANSWER: target},
+        labels={APPROVE: "Approve all", ANSWER: "Send decisions"},
+        report=report or Report(content=f"{len(calls)} call{'s' if len(calls) > 1 else ''} of tools wait for your decision."),
+        update=update or {},
+        calls=calls,
+        phase="awaiting_tool_approval",
+    )
+
+
+@step("gate.wait_for_input", asks=True)
+def wait(state: State, context: Context) -> Outcome:
+    """The gate as a step of its own.
+
+    Configuration: `required_inputs` (JSON Schema of an object), `blocking_reason`, `question`; if wanted `content` (Markdown).
+    """
+    config = context.config
+    missing = [name for name in ("required_inputs", "blocking_reason", "question") if not config.get(name)]
+    if missing:
+        raise StepFailed(f"The step template does not say {missing[0]}, so nothing can be asked. Add it there.", code="gate_unclear")
+    asked = wait_for_input(
+        state,
+        context,
+        required_inputs=config["required_inputs"],
+        blocking_reason=str(config["blocking_reason"])[:64],
+        question=str(config["question"]),
+        report=Report(content=str(config.get("content", ""))),
+    )
+    return asked or Go()
+
+
+@step(ELSEWHERE, asks=True)
+def elsewhere(state: State, context: Context) -> Outcome:
+    """Where somebody forks such a run: there is nothing to do again here."""
+    raise StepFailed(
+        "This run only waited for another engine, which alone can ask again. Nothing was done.", code="waits_for_another_engine"
+    )
