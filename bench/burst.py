@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.workload import figure, percentile
-from tests.stack import ROOT, Stack, until
+from tests.servers.stack import ROOT, Stack, until
 
 ORDERS = int(os.environ.get("BURST_ORDERS", "1200"))
 QUESTIONS = 60

@@ -28,7 +28,7 @@ from checkpoints.events import log
 from checkpoints.models import EventKind, Thread
 from hitl.models import ApiToken
 from runs.threads import turns
-from tests.stack import ROOT, Stack
+from tests.servers.stack import ROOT, Stack
 
 EVENTS, EVERY = 20, 0.4  # one after the other, so that no wait holds that of the event before
 OF_EACH = 2

@@ -18,7 +18,7 @@ from bench.workload import figure, percentile
 from checkpoints.events import log
 from checkpoints.models import EventKind
 from runs.threads import turns
-from tests.stack import Stack
+from tests.servers.stack import Stack
 from tests.stories.conftest import CHROMIUM
 
 WARM, EVENTS, EVERY = 10, 200, 0.05  # seconds apart: each is seen before the next is sent

@@ -21,7 +21,7 @@ from hitl.decisions import services as hitl
 from hitl.models import ApiToken, Via
 from runs import services
 from runs.models import Pause, Run, WorkOrder
-from tests.stack import Stack, until
+from tests.servers.stack import Stack, until
 
 WARM, TURNS = 10, 100
 """The first turns open connections and import modules, in each process."""

@@ -1,6 +1,6 @@
 """Everything between a run and its followers breaks, at full size: 50 clients and 10 000 events, or `BENCH_TORTURE=10,300`.
 
-Two clients are cut at every single event. What counts is that nobody misses anything or sees it twice; see tests/torture.py.
+Two clients are cut at every single event. What counts is that nobody misses anything or sees it twice; see tests/servers/torture.py.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from bench.workload import figure
 from hitl.decisions import services
 from hitl.models import ApiToken, Via
 from hitl.wait_gate import primitives
-from tests import torture
-from tests.servers import Redis
-from tests.stack import Stack
+from tests.servers import torture
+from tests.servers.private import Redis
+from tests.servers.stack import Stack
 
 
 def measure() -> Iterator[dict[str, Any]]:

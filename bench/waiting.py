@@ -18,7 +18,7 @@ from django.db import connection
 from bench.workload import figure
 from runs import services
 from runs.models import Pause, Run
-from tests.stack import Stack, until
+from tests.servers.stack import Stack, until
 
 MANY = int(os.environ.get("BENCH_WAITING", "1000"))
 FIRST = 60

@@ -29,33 +29,72 @@ from runs.agents import model
 from runs.engine import streaming
 from runs.engine.advance import advance
 from runs.models import Pause, WorkOrder
-from tests import (
-    ledger,
-    prepared,
-    quick,  # registers the test steps
-)
-from tests.databases import let_writer_go
-from tests.ledger import unguarded as unguarded
-from tests.mailing import reachable as reachable
-from tests.mailing import receiver as receiver
-from tests.people import group, person
+from tests.databases import cleaning, copies
+from tests.databases import unguarded as ledger
+from tests.databases.unguarded import unguarded as unguarded
+from tests.databases.whole import let_writer_go
+from tests.worlds.mailing import reachable as reachable
+from tests.worlds.mailing import receiver as receiver
+from tests.worlds.people import group, person
 
 ledger.let_flush()
 
 
-LONG = {"test_crash_points.py", "test_frequency.py", "test_crash_children.py", "test_model_parallel.py", "test_model.py", "test_codec.py"}
+LONG = {
+    "runs/accidents/test_crash_points.py",
+    "runs/definitions/test_frequency.py",
+    "runs/accidents/test_crash_children.py",
+    "runs/model/test_parallel.py",
+    "runs/model/test_single_runs.py",
+    "checkpoints/state/test_codec.py",
+}
 
 
 SHOWING = {
-    "test_admin.py", "test_admin_tables.py", "test_agent_chat.py", "test_agent_endpoints.py", "test_agent_loop.py",
-    "test_api_children.py", "test_api_events.py", "test_api_export.py", "test_api_levels.py", "test_api_pauses.py",
-    "test_api_threads.py", "test_api_tokens.py", "test_api_work_orders.py", "test_booking.py", "test_booking_remote.py",
-    "test_chat.py", "test_coding.py", "test_commands.py", "test_desk.py", "test_forgery.py", "test_inbound.py", "test_links.py",
-    "test_operations_page.py", "test_outbound_pages.py", "test_pages.py", "test_pages_children.py", "test_pages_damage.py",
-    "test_pages_messages.py", "test_pages_threads.py", "test_presence.py", "test_receipts.py", "test_redaction.py",
-    "test_repository_settings.py", "test_socket_answers.py", "test_template_pages.py", "test_token_pages.py", "test_tools.py",
-    "test_typed_answers.py", "test_wait_gate_docs.py", "test_waitgate.py", "test_webhooks_out.py",
-}  # fmt: skip
+    "hitl/admin/test_forensics.py",
+    "hitl/admin/test_tables.py",
+    "runs/agents/test_chat.py",
+    "runs/agents/test_endpoints.py",
+    "runs/agents/test_loop.py",
+    "hitl/api/test_children.py",
+    "hitl/api/test_events.py",
+    "hitl/api/test_export.py",
+    "hitl/api/test_levels.py",
+    "hitl/api/test_pauses.py",
+    "hitl/api/test_threads.py",
+    "hitl/http/test_tokens.py",
+    "hitl/api/test_work_orders.py",
+    "hitl/views/test_booking.py",
+    "runs/contrib/test_booking.py",
+    "runs/contrib/test_booking_remote.py",
+    "hitl/threads/test_chat.py",
+    "runs/contrib/test_coding.py",
+    "hitl/operations/test_commands.py",
+    "matrix/test_commands.py",
+    "matrix/test_desk.py",
+    "matrix/test_forgery.py",
+    "hitl/api/test_inbound.py",
+    "hitl/outbound/test_links.py",
+    "hitl/operations/test_page.py",
+    "hitl/outbound/test_pages.py",
+    "hitl/views/test_orders.py",
+    "hitl/views/test_children.py",
+    "hitl/views/test_damage.py",
+    "hitl/views/test_messages.py",
+    "hitl/views/test_threads.py",
+    "hitl/live/test_presence.py",
+    "hitl/decisions/test_receipts.py",
+    "checkpoints/state/test_redaction.py",
+    "hitl/api/test_repository_settings.py",
+    "hitl/live/test_socket_answers.py",
+    "hitl/forms/test_templates.py",
+    "hitl/http/test_token_pages.py",
+    "hitl/api/test_tools.py",
+    "hitl/decisions/test_typed_answers.py",
+    "hitl/wait_gate/test_docs.py",
+    "hitl/wait_gate/test_waits.py",
+    "hitl/outbound/test_webhooks.py",
+}
 """What these say of words, forms, protocols and status codes is no matter of the database; `matrix` opens all of it on both."""
 
 
@@ -64,10 +103,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.markexpr != "model":
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("model")])
         items[:] = [item for item in items if not item.get_closest_marker("model")]
-    items.sort(key=lambda item: (item.get_closest_marker("stack") is None, item.path.name not in LONG))
+    items.sort(key=lambda item: (item.get_closest_marker("stack") is None, place(item) not in LONG))
     for item in items:
-        if not uses_database(item) or item.path.name in SHOWING:
+        if not uses_database(item) or place(item) in SHOWING:
             item.add_marker(pytest.mark.one_database)
+
+
+def place(item: pytest.Item) -> str:
+    """Where the test's file stands below `tests`."""
+    return item.path.relative_to(Path(__file__).parent).as_posix()
 
 
 def pytest_collection_finish() -> None:
@@ -88,12 +132,12 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> Iterator
     if "WAYSTATION_DATA" not in os.environ or "TEST_REDIS_URL" not in os.environ:
         yield
     elif connection.vendor == "postgresql":
-        connection.settings_dict["TEST"]["TEMPLATE"] = prepared.postgresql_tables()
+        connection.settings_dict["TEST"]["TEMPLATE"] = copies.postgresql_tables()
         yield
     else:
         creation: Any = connection.creation  # its stubs do not know this
         name = creation._get_test_db_name()  # in memory, and there as long as somebody has it open
-        with closing(sqlite3.connect(prepared.sqlite_tables())) as made, closing(sqlite3.connect(name, uri=True)) as mine:
+        with closing(sqlite3.connect(copies.sqlite_tables())) as made, closing(sqlite3.connect(name, uri=True)) as mine:
             made.backup(mine)
             yield
 
@@ -140,7 +184,7 @@ def short_connections() -> None:
 def quick_flush() -> None:
     """The database is emptied after each test that commits."""
     case: Any = TransactionTestCase
-    case._fixture_teardown = lambda test: quick.empty(test._databases_names(include_mirrors=False))
+    case._fixture_teardown = lambda test: cleaning.empty(test._databases_names(include_mirrors=False))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -151,7 +195,7 @@ def fresh_tables(request: pytest.FixtureRequest) -> None:
         return
     request.getfixturevalue("django_db_setup")
     with request.getfixturevalue("django_db_blocker").unblock():
-        quick.truncate(connection)
+        cleaning.truncate(connection)
 
 
 @pytest.fixture
@@ -199,7 +243,7 @@ def templates(db: None, settings: Any, tmp_path: Path) -> None:
     """The shipped templates, and small ones on steps that need no repository."""
     settings.WAYSTATION_DATA = tmp_path / "data"
     settings.WAYSTATION_REPOSITORIES = [tmp_path]
-    quick.load_templates()
+    cleaning.load_templates()
 
 
 @pytest.fixture

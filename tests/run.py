@@ -13,7 +13,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.servers import faketime, find, postgresql, redis
+from tests.servers.private import faketime, find, postgresql, redis
 
 ROOT = Path(__file__).resolve().parent.parent
 NEEDED = {"postgresql": "postgres", "redis-server": "redis-server", "chromium": "chromium", "git": "git"}

@@ -25,8 +25,8 @@ from bench.chaos import EFFECTS, ONCE
 from bench.chaos.faults import known
 from bench.chaos.wire import Link, Wire
 from tests.run import install_missing
-from tests.servers import PostgreSQL, Redis
-from tests.stack import Stack
+from tests.servers.private import PostgreSQL, Redis
+from tests.servers.stack import Stack
 
 DRAIN = 180.0
 """Seconds after the last fault within which all runs end."""

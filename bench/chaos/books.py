@@ -21,7 +21,7 @@ from checkpoints.models import Event
 from hitl.models import Decision
 from runs.models import Run, WorkOrder
 from runs.states import LIVE, FailureCode, PauseStatus
-from tests.stack import ROOT
+from tests.servers.stack import ROOT
 
 EXPIRY = "expire"
 """Stands for the answer that nobody gave."""

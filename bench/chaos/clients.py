@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.sync.client import connect
 
-from tests.stack import ROOT, Stack
+from tests.servers.stack import ROOT, Stack
 
 PASSWORD = "a long password of the chaos run"
 WEIGHTS = {"approve": 80, "revise": 16, "cancel": 4}

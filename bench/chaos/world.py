@@ -25,8 +25,8 @@ from bench.chaos.wire import Link, Wire
 from checkpoints import ids
 from runs.models import Run
 from runs.states import PENDING, RUNNING
-from tests.servers import PostgreSQL, Redis, Server, free_port
-from tests.stack import Stack, until
+from tests.servers.private import PostgreSQL, Redis, Server, free_port
+from tests.servers.stack import Stack, until
 
 GRACE = 5.0
 """Seconds after a fault in which clients may still stumble over dead connections."""

@@ -4,8 +4,8 @@ Django writes the SQL of a queryset anew at every use, and for a row with its re
 times as long as the server does. Where a person waits for an answer, or a worker for its run, the words are kept and only the values
 change. The query itself is an ordinary queryset, and what it gives are ordinary objects.
 
-It stands on what Django's own iteration over a queryset does (`ModelIterable`), of which `tests/checkpoints/test_prepared.py` watches
-that it gives the same.
+It stands on what Django's own iteration over a queryset does (`ModelIterable`), of which
+`tests/checkpoints/store/test_prepared_queries.py` watches that it gives the same.
 """
 
 from __future__ import annotations

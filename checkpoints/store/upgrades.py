@@ -2,7 +2,7 @@
 
 Rows are never rewritten for it. Who changes the form of a body or the digest adds one to SCHEMA_VERSION, registers here how the version
 before becomes the new one and how its digest was taken, and adds a fixture of what the new code writes (`tests/checkpoints/version_N.json`;
-`tests/checkpoints/test_upgrades.py` fails until all three are there).
+`tests/checkpoints/store/test_upgrades.py` fails until all three are there).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The one hot path: a step's commit. Run row, checkpoint and events in one statement, fenced by the epoch of the claim.
 
 This and `statements` are the one place with SQL of our own: through the ORM the same writes are a transaction of several statements, each
-a round trip to the server (`tests/runs/test_cost.py` counts). SQLite has no data-modifying CTE; there they are four statements in one
-transaction, which costs no round trip.
+a round trip to the server (`tests/runs/engine/test_cost.py` counts). SQLite has no data-modifying CTE; there they are four statements in
+one transaction, which costs no round trip.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from tests.run import ROOT, install_missing
-from tests.servers import postgresql, redis
+from tests.servers.private import postgresql, redis
 
 
 def main(arguments: list[str]) -> int:

@@ -297,7 +297,7 @@ MOVES: dict[str, Body] = {
 }
 """Door → what is sent through it. All of them can begin, answer, move or end a run, or change who may."""
 
-ERASES = "Ends with nothing left of a thread; tests/hitl/test_erasure.py."
+ERASES = "Ends with nothing left of a thread; tests/hitl/threads/test_erasure.py."
 SENDS = "Changes where people are told, and no run."
 OWN = "Is about one's own session or tokens, and no run."
 SHELL = "Speaks for nobody: whoever has the shell has the machine."

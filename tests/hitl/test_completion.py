@@ -17,9 +17,10 @@ from rest_framework.test import APIClient
 
 from runs import tasks
 from runs.models import Pause, WorkOrder
-from tests import run, steps
+from tests import run
 from tests.conftest import drive, log_lines, pause_of
-from tests.programs import ORDERS
+from tests.doors.rest import ORDERS
+from tests.worlds import steps
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -244,7 +245,7 @@ def the_tests_are_run(_: Try) -> None:
 def the_browsers_tests_are_run(_: Try) -> None:
     """As above: the run fails without a browser, and no story steps aside."""
     assert "chromium" in run.NEEDED
-    stories = [text for path in (ROOT / "tests" / "stories").glob("test_*.py") if "open_page" in (text := path.read_text())]
+    stories = [text for path in (ROOT / "tests" / "stories").rglob("test_*.py") if "open_page" in (text := path.read_text())]
     assert len(stories) > 5 and not [text for text in stories if re.search(r"mark\.skip|pytest\.skip|importorskip", text)]
 
 

@@ -33,7 +33,7 @@ from project.errors import exception_handler
 from runs.models import Pause, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.states import PauseStatus
-from tests.deadlines import fire
+from tests.worlds.deadlines import fire
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def said(response: Any) -> str:
 
 
 def socket(at: Question, who: Racer) -> Told:
-    """What a consumer does with a message; the sockets themselves are in tests/hitl/test_socket_answers.py."""
+    """What a consumer does with a message; the sockets themselves are in tests/hitl/live/test_socket_answers.py."""
     header = who.program.defaults["HTTP_AUTHORIZATION"].encode()
     text = json.dumps({"type": "decision", "pause_id": at.pause, "decision": "approve", "revision": 1})
     scope = {"headers": [(b"authorization", header)], "subprotocols": []}

@@ -14,8 +14,8 @@ from django.utils import timezone
 from hitl.operations import invariants
 from runs.models import WorkOrder
 from tests.conftest import drive
-from tests.databases import at_once
-from tests.databases import file_database as file_database
+from tests.databases.whole import at_once
+from tests.databases.whole import file_database as file_database
 from tests.matrix.races import DOORS, TWICE, Racer, Tally, ask, one_question, people, race
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]

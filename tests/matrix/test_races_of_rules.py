@@ -13,8 +13,8 @@ from django.utils import timezone
 from hitl.models import UNDO, Decision, Vote
 from hitl.operations import invariants
 from runs.models import Pause, Run, WorkOrder
-from tests.databases import at_once
-from tests.databases import file_database as file_database
+from tests.databases.whole import at_once
+from tests.databases.whole import file_database as file_database
 from tests.matrix.races import DOORS, OVER, Question, Racer, Told, ask, outside_of, page, people, rest
 from tests.matrix.test_races import LATE, ready
 

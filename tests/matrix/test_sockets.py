@@ -11,9 +11,9 @@ from channels.testing import WebsocketCommunicator
 
 from hitl.live import consumers
 from project import asgi
-from tests.databases import file_database as file_database
-from tests.hitl.test_sockets import elsewhere
-from tests.hitl.test_streams import stream
+from tests.databases.whole import file_database as file_database
+from tests.hitl.live.test_sockets import elsewhere
+from tests.hitl.live.test_streams import stream
 from tests.matrix import world as worlds
 from tests.matrix.addresses import METHODS
 from tests.matrix.doors import SERVED, SOCKETS, STREAMS, UNKNOWN_METHODS
@@ -23,7 +23,8 @@ from tests.matrix.world import ROLES, STATES, Role, World, digest
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 
 READING = {"ThreadConsumer", "RunConsumer", "WorkflowConsumer", "InboxConsumer"}
-"""Consumers that read what a client sends, by `LiveConsumer.receive`; who may answer by it is tried in tests/hitl/test_socket_answers.py.
+"""Consumers that read what a client sends, by `LiveConsumer.receive`; who may answer by it is tried in
+tests/hitl/live/test_socket_answers.py.
 What is sent here is nothing that they take, so it changes nothing."""
 SENT = [
     "nonsense",

@@ -32,8 +32,8 @@ from runs.engine.advance import advance
 from runs.models import Artifact, Credential, Pause, QueuedTurn, Repository, TemplateAccess, WorkOrder
 from runs.threads import message_queue
 from runs.threads import turns as turns
-from tests import claims, steps
 from tests.conftest import drive, fresh, head_of, pause_of
+from tests.worlds import lost_worker, steps
 
 NOTHING = "0" * 26
 """The end of an id that nothing has."""
@@ -207,7 +207,7 @@ def submit(people: dict[str, User], team: Group, template: str) -> WorkOrder:
 
 def running(people: dict[str, User], team: Group) -> WorkOrder:
     order = submit(people, team, "writing")
-    claims.claim(order.latest_run.pk, now=timezone.now())
+    lost_worker.claim(order.latest_run.pk, now=timezone.now())
     return fresh(order)
 
 

@@ -15,8 +15,8 @@ from django.test.utils import setup_test_environment  # noqa: E402
 from django.urls import reverse  # noqa: E402
 
 from checkpoints.database.people import User  # noqa: E402
-from tests import quick  # noqa: E402
-from tests.walking import Api, drive, said  # noqa: E402
+from tests.databases import cleaning  # noqa: E402
+from tests.programs.settings import Api, drive, said  # noqa: E402
 
 ADA = "ada@example.org"
 
@@ -28,7 +28,7 @@ def main() -> None:
     assert not [one for one in run_checks() if one.is_serious()]
     assert User.__name__ == "Person"
     person: Any = User.objects.create_superuser(ADA, password="a long and odd one")
-    quick.load_templates()
+    cleaning.load_templates()
     token = said("api_token", ADA).split()[-1]
     pages = Client()
     assert pages.post("/login", {"username": ADA, "password": "a long and odd one"}).status_code == 302

@@ -26,13 +26,13 @@ from runs.models import Pause, Run
 from runs.services.forks import NothingToFork
 from runs.states import ENDED, RunEnded
 from runs.workflows.base import Ask, Done, Go, Report, State, StepFailed
-from tests import claims, steps
-from tests.anything import order_that as order_that
-from tests.anything import state_of
 from tests.conftest import drive, fresh, kinds, log_lines, pause_of
-from tests.databases import at_once, rows
-from tests.databases import file_database as file_database
-from tests.stack import ROOT
+from tests.databases.whole import at_once, rows
+from tests.databases.whole import file_database as file_database
+from tests.servers.stack import ROOT
+from tests.worlds import lost_worker, steps
+from tests.worlds.scripted_step import order_that as order_that
+from tests.worlds.scripted_step import state_of
 
 pytestmark = pytest.mark.django_db
 LONG_AGO = timezone.now() - dt.timedelta(hours=1)
@@ -236,7 +236,7 @@ def test_a_claim_holds_its_run_until_it_is_committed(make_order, monkeypatch):
 
     def claim():
         with transaction.atomic():
-            return claims.claim(order.latest_run_id, now=timezone.now())
+            return lost_worker.claim(order.latest_run_id, now=timezone.now())
 
     assert isinstance(at_its_commit(monkeypatch, claim, claim), OperationalError)
     assert not claim()
@@ -247,7 +247,7 @@ def test_a_run_whose_worker_is_gone_keeps_nobody_from_working(make_order, ana):
     """F12: neither other orders, nor a person who cancels, nor what is begun anew; and it frees itself with the next sweep."""
     ghost, other, cancelled = make_order("writing-quick"), make_order("writing-quick"), make_order("writing-quick")
     for order in (ghost, cancelled):
-        assert claims.claim(order.latest_run_id, now=timezone.now())
+        assert lost_worker.claim(order.latest_run_id, now=timezone.now())
     Run.objects.filter(status="running").update(lease_until=LONG_AGO)
     assert drive(other).status == "completed"
     services.cancel_order(cancelled.pk, by=ana, via=Via.PAGE)
@@ -434,7 +434,7 @@ def endless(state, context):
 
 def lose_workers(order):
     while fresh(order).status == "pending":
-        assert claims.claim(order.latest_run_id, now=timezone.now())
+        assert lost_worker.claim(order.latest_run_id, now=timezone.now())
         Run.objects.update(lease_until=LONG_AGO)
         recovery.take_back(now=timezone.now())
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests import prepared
-from tests.prepared import PASSWORD, TOKENS
-from tests.servers import Redis
-from tests.stack import SlowStack, Stack
+from tests.databases import copies
+from tests.databases.copies import PASSWORD, TOKENS
+from tests.servers.private import Redis
+from tests.servers.stack import SlowStack, Stack
 
 CHROMIUM = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -31,7 +31,7 @@ def make_stack(folder: Path, name: str) -> Stack:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     number = REDIS_NUMBERS[name] + len(REDIS_NUMBERS) * int(worker.removeprefix("gw"))
     redis = os.environ["TEST_REDIS_URL"].rsplit("/", 1)[0]
-    return Stack(folder, {"DATABASE_URL": prepared.postgresql(f"{name}_{worker}"), "REDIS_URL": f"{redis}/{number}"})
+    return Stack(folder, {"DATABASE_URL": copies.postgresql(f"{name}_{worker}"), "REDIS_URL": f"{redis}/{number}"})
 
 
 def settle(stack: Stack) -> None:
@@ -40,7 +40,7 @@ def settle(stack: Stack) -> None:
 
 
 def make_slow_stack(folder: Path, name: str) -> SlowStack:
-    """A stack with people, and with the templates of `tests.slow_steps`; nothing is started yet."""
+    """A stack with people, and with the templates of `tests.servers.slow_steps`; nothing is started yet."""
     slow = SlowStack(folder, make_stack(folder, name).environment)
     slow.load()
     return slow

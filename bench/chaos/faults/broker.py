@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from bench.chaos.faults import Fault
-from tests.redis_proxy import RedisProxy
+from tests.servers.redis_proxy import RedisProxy
 
 if TYPE_CHECKING:
     from bench.chaos.world import Touched, World

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.chaos.faults import Fault
-from tests.servers import faketime, wrong_clock
+from tests.servers.private import faketime, wrong_clock
 
 if TYPE_CHECKING:
     from bench.chaos.world import World

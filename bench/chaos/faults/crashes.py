@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from bench.chaos.faults import Fault
-from tests.servers import PostgreSQL, Redis
+from tests.servers.private import PostgreSQL, Redis
 
 if TYPE_CHECKING:
     from bench.chaos.world import Touched, World

@@ -10,13 +10,13 @@ import time
 from typing import TYPE_CHECKING
 
 from bench.chaos.faults import Fault
-from tests.stack import ROOT
+from tests.servers.stack import ROOT
 
 if TYPE_CHECKING:
     from bench.chaos.world import World
 
 EVERY = 5
-"""Each fault of this number is a round of `tests.killed_keys`, which begins where the one before ended."""
+"""Each fault of this number is a round of `tests.killed.keys`, which begins where the one before ended."""
 ROUND_SECONDS = 45
 
 
@@ -46,7 +46,7 @@ class Keys(Fault):
             "REDIS_URL": "",
             "LOG_LEVEL": "CRITICAL",
         }
-        command = [sys.executable, "-m", "tests.killed_keys", "--seconds", str(ROUND_SECONDS), "--from", str(self._done)]
+        command = [sys.executable, "-m", "tests.killed.keys", "--seconds", str(ROUND_SECONDS), "--from", str(self._done)]
         ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         if not ran.stdout:
             world.breach("wrong", f"keys: {ran.stderr[-500:]}")

@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from bench.chaos.faults import Fault
-from tests.servers import PostgreSQL, find
-from tests.stack import until
+from tests.servers.private import PostgreSQL, find
+from tests.servers.stack import until
 
 if TYPE_CHECKING:
     from bench.chaos.world import World

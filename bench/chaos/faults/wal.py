@@ -11,7 +11,7 @@ from bench.chaos.disk import Disk
 from bench.chaos.faults import Fault
 from bench.chaos.faults.standby import say
 from checkpoints import ids
-from tests.servers import PostgreSQL, find
+from tests.servers.private import PostgreSQL, find
 
 if TYPE_CHECKING:
     from bench.chaos.world import World

@@ -1,0 +1,94 @@
+"""Databases with tables. Making tables takes seven seconds of a processor, so they are made once per run of the tests, and copied."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+ROOT = Path(__file__).resolve().parents[2]
+PASSWORD = "a long password of the tests"
+TOKENS = {name: f"wst_{name}-of-the-tests" for name in ("ana", "ben", "zoe", "olga")}
+"""What people's programs log in with; a command that makes one takes longer than most of what is done with it."""
+PEOPLE = f"""
+from django.contrib.auth.models import Group, User
+from hitl.models import ApiToken
+team = Group.objects.create(name="platform")
+for name in ("ana", "ben"):
+    User.objects.create_user(name, password={PASSWORD!r}, first_name=name.capitalize()).groups.add(team)
+User.objects.create_user("zoe", password={PASSWORD!r})
+User.objects.create_superuser("olga", password={PASSWORD!r})
+for name, secret in {TOKENS!r}.items():
+    ApiToken.objects.create(user=User.objects.get(username=name), name="tests", digest=ApiToken.digest_of(secret))
+"""
+TABLES = "from django.core.management import call_command\ncall_command('migrate', verbosity=0)\n"
+TEMPLATES = "from django.core.management import call_command\ncall_command('load_templates')\n"
+EMPTY, PEOPLED = "with_tables", "with_people"
+"""Databases on the tests' server that others are copies of."""
+LOCK = 7_206
+"""Of PostgreSQL: whoever makes the database that others are copies of."""
+
+
+def postgresql(name: str) -> str:
+    """A database of that name with tables, the shipped templates and people, on the tests' server; gives its URL."""
+    server = os.environ["DATABASE_URL"]
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("SELECT pg_advisory_lock(%s)", [LOCK])
+        _made_once(connection, EMPTY, TABLES, template="template1")
+        _made_once(connection, PEOPLED, TEMPLATES + PEOPLE, template=EMPTY)
+        connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')  # of an earlier run on the same server
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE {PEOPLED}')
+    return _at(server, name)
+
+
+def postgresql_tables() -> str:
+    """The name of a database with tables and no rows, on the tests' server, to make others after."""
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
+        connection.execute("SELECT pg_advisory_lock(%s)", [LOCK])
+        _made_once(connection, EMPTY, TABLES, template="template1")
+    return EMPTY
+
+
+def _made_once(connection: psycopg.Connection[Any], name: str, code: str, *, template: str) -> None:
+    if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone() is None:
+        connection.execute("DROP DATABASE IF EXISTS unfinished")
+        connection.execute(f"CREATE DATABASE unfinished TEMPLATE {template}")
+        _make(_at(os.environ["DATABASE_URL"], "unfinished"), code)
+        connection.execute(f"ALTER DATABASE unfinished RENAME TO {name}")
+
+
+def _at(server: str, name: str) -> str:
+    return server.replace("/postgres?", f"/{name}?")
+
+
+def sqlite(folder: Path) -> None:
+    """Put an embedded database with tables and no rows into a data folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(sqlite_tables(), folder / "waystation.sqlite3")
+
+
+def sqlite_tables() -> Path:
+    """An embedded database with tables and no rows, to copy."""
+    data = Path(os.environ["WAYSTATION_DATA"])
+    data.mkdir(parents=True, exist_ok=True)
+    made = data / "prepared.sqlite3"
+    with (data / "prepared.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            unfinished = data / "unfinished.sqlite3"
+            unfinished.unlink(missing_ok=True)
+            _make(f"sqlite:///{unfinished}", TABLES)
+            unfinished.rename(made)
+    return made
+
+
+def _make(url: str, code: str) -> None:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("WAYSTATION_", "TEST_", "DJANGO_"))}
+    given = {**environment, "DATABASE_URL": url, "WAYSTATION_DATA": os.environ["WAYSTATION_DATA"]}
+    subprocess.run([sys.executable, "manage.py", "shell", "-c", code], cwd=ROOT, env=given, check=True, stdout=subprocess.DEVNULL)

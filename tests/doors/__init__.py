@@ -1,0 +1,1 @@
+"""The product as browsers, programs and operators meet it."""

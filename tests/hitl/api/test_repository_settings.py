@@ -1,0 +1,194 @@
+"""What operators settle about a repository, over REST and in the admin, and what an order on it begins with."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import IntegrityError, transaction
+from django.test import Client
+from django.urls import reverse
+
+from hitl.decisions import services
+from hitl.models import Via
+from runs import services as runs
+from runs.models import Repository, TemplateAccess, WorkOrder
+from tests.conftest import drive, pause_of
+from tests.worlds.repositories import UNTIDY, make_repository
+
+pytestmark = pytest.mark.django_db
+GOOD = {
+    "push_policy": "branch", "pull_request_policy": "draft", "forge": "github", "credential": "forge-token", "base_branch": "stable/2",
+    "default_template": "repo-tidy-quick", "check_command": ["make", "test"], "forge_project": "ada/engine",
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(templates, tmp_path):
+    return make_repository(tmp_path / "engine", UNTIDY)
+
+
+@pytest.fixture
+def repository(folder) -> Repository:
+    return Repository.objects.create(name="engine", url=str(folder.resolve()))
+
+
+@pytest.fixture
+def operator(ana):
+    ana.user_permissions.add(Permission.objects.get(codename="change_repository"))
+    return ana
+
+
+@pytest.fixture
+def put(operator, api, repository):
+    return lambda **values: api(operator).put(f"/api/v1/repositories/{repository.shown_id}", values, format="json")
+
+
+def test_settings_are_read_and_changed_over_rest(put, operator, api, repository):
+    """S4-35: beside `template-execution`, all that is settled of a repository."""
+    told = put(**GOOD).json()
+    assert {name: told[name] for name in GOOD} == GOOD
+    assert put(name="Engine").json()["push_policy"] == "branch"  # what is left out stays
+    read = api(operator).get(f"/api/v1/repositories/{repository.shown_id}").json()
+    assert read == api(operator).get("/api/v1/repositories").json()["results"][0]
+    assert (read["name"], read["use_template_execution"]) == ("Engine", True)
+    assert put(use_template_execution=False).json()["use_template_execution"] is False
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"pull_request_policy": "ready"}, "push_policy"),
+        ({"pull_request_policy": "ready", "push_policy": "branch", "credential": "x"}, "forge"),
+        ({**GOOD, "credential": ""}, "credential"),
+        ({**GOOD, "credential": "ghp_token with spaces"}, "credential"),
+        ({**GOOD, "forge_project": ""}, "forge_project"),  # a local folder does not say
+        ({**GOOD, "forge_project": "one/two/three"}, "forge_project"),
+        ({**GOOD, "forge_url": "https://127.0.0.1"}, "forge_url"),
+        ({**GOOD, "forge_url": "http://169.254.169.254/latest"}, "forge_url"),
+        ({"forge_url": "https://api.github.com"}, "forge_url"),
+        ({"base_branch": "-delete"}, "base_branch"),
+        ({"base_branch": "a..b"}, "base_branch"),
+        ({"base_branch": "a b"}, "base_branch"),
+        ({"base_branch": "refs/heads/x.lock"}, "base_branch"),
+        ({"default_template": "nothing"}, "default_template"),
+        ({"default_template": "writing"}, "default_template"),  # it works on no repository
+        ({"author": "Ada\u202e <a@b>"}, "author"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_and_changes_nothing(put, repository, values, field):
+    answer = put(**values)
+    assert (answer.status_code, answer.json()["code"]) == (422, "repository_invalid")
+    assert field in answer.json()["errors"]
+    assert Repository.objects.values().get() == {**Repository.objects.filter(pk=repository.pk).values().get(), "push_policy": "asked"}
+
+
+@pytest.mark.parametrize(
+    "values", [{"push_policy": "force"}, {"check_command": "make test"}, {"name": "x" * 121}, {"check_command": [1, {}]}]
+)
+def test_what_is_of_another_kind_is_not_understood(put, values):
+    assert put(**values).status_code == 400
+
+
+def test_who_is_no_operator_neither_reads_nor_changes_them(api, ben, repository, put):
+    address = f"/api/v1/repositories/{repository.shown_id}"
+    assert api(ben).get(address).status_code == api(ben).put(address, {"name": "x"}, format="json").status_code == 403
+    assert put().status_code == 200
+
+
+def test_an_unknown_repository_is_a_404(operator, api, repository):
+    nothing = f"/api/v1/repositories/repo_{'0' * 26}"
+    assert api(operator).get(nothing).status_code == api(operator).put(nothing, {}, format="json").status_code == 404
+
+
+@pytest.mark.parametrize("bad", [{"push_policy": "force"}, {"pull_request_policy": "ready"}])
+def test_the_database_refuses_what_must_never_be(repository, bad):
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Repository.objects.update(**bad)
+
+
+def test_the_admin_asks_the_same_questions(repository, admin_user):
+    desk = Client()
+    desk.force_login(admin_user)
+    url = reverse("admin:runs_repository_change", args=[repository.pk])
+    fields = {**GOOD, "check_command": '["make", "test"]', "name": "engine", "url": repository.url, "use_template_execution": "on"}
+    refused = desk.post(url, {**fields, "forge_url": "https://127.0.0.1/api"})
+    assert "may not be reached from here" in refused.content.decode()
+    assert desk.post(url, fields).status_code == 302
+    repository.refresh_from_db()
+    assert {name: getattr(repository, name) for name in GOOD} == GOOD
+
+
+# -- what an order begins with
+
+
+def test_an_order_without_a_template_takes_the_repositorys_own(put, operator, api, repository):
+    """C29."""
+    put(default_template="repo-tidy-quick")
+    made = api(operator).post("/api/v1/work-orders", {"repository_url": repository.url}, format="json")
+    assert made.json()["template"] == "repo-tidy-quick"
+    named = api(operator).post("/api/v1/work-orders", {"repository_url": repository.url, "template": "repo-tidy"}, format="json")
+    assert named.json()["template"] == "repo-tidy"
+
+
+def test_an_order_that_names_no_template_is_told_which_there_are(put, operator, ana, api, repository):
+    """Before: "Add auth" without a template became an order to lint. Those that the asker may not use are not listed."""
+    TemplateAccess.objects.create(slug="quick-fix-workflow", enabled=False)
+    order = {"repository_url": repository.url, "user_request": "Add auth"}
+    refused = api(operator).post("/api/v1/work-orders", order, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (422, "template_required")
+    assert "You may use: " in refused.json()["detail"] and "repo-tidy, repo-tidy-quick" in refused.json()["detail"]
+    assert not {"quick-fix-workflow", "smart-booking"} & set(refused.json()["detail"].replace(".", "").replace(",", "").split())
+    assert "smart-booking" in api(operator).post("/api/v1/work-orders", {}, format="json").json()["detail"]
+    with pytest.raises(CommandError, match="repo-tidy-quick"):
+        call_command("workorder", "--user", ana.username, "create", repository.url)
+    page = Client()
+    page.force_login(ana)
+    form = page.post("/work-orders/new", {"repository_url": repository.url, "request": "Add auth"})
+    assert form.status_code == 422
+    assert "Choose a template, so that it is plain what is done." in form.content.decode()
+    assert page.get("/work-orders/new").status_code == 200
+    Repository.objects.update(allowed_templates=["repo-tidy-quick"])
+    assert "You may use: repo-tidy-quick." in api(operator).post("/api/v1/work-orders", order, format="json").json()["detail"]
+    assert not WorkOrder.objects.exists()
+
+
+def test_an_order_keeps_what_was_settled_when_it_was_made(put, ana, repository):
+    put(**{**GOOD, "base_branch": "main"})
+    order = runs.submit("repo-tidy", by=ana, repository_url=repository.url)
+    put(base_branch="", pull_request_policy="never", push_policy="asked")
+    assert WorkOrder.objects.get(pk=order.pk).delivery == {"push": "branch", "pull_request": "draft", "base_branch": "main"}
+
+
+def test_the_form_offers_repositories_that_one_knows_and_begins_with_their_settings(put, ana, zoe, repository, page):
+    put(**GOOD)
+    new = "/work-orders/new"
+    assert repository.shown_id not in page.get(new).content.decode()  # nobody ordered on it yet
+    assert page.get(f"{new}?repository={repository.shown_id}").status_code == 404
+    runs.submit("repo-tidy", by=ana, repository_url=repository.url)
+    assert f"?repository={repository.shown_id}" in page.get(new).content.decode()
+    shown = page.get(f"{new}?repository={repository.shown_id}").content.decode()
+    assert 'name="template" value="repo-tidy-quick"' in shown
+    assert f'value="{repository.url}"' in shown
+    assert "a draft pull request opened at GitHub" in " ".join(shown.split())
+    assert f"?template=repo-tidy&amp;repository={repository.shown_id}" in shown
+    stranger = Client()
+    stranger.force_login(zoe)
+    assert repository.name not in stranger.get(new).content.decode()
+    for unknown in (repository.shown_id, "repo_nothing", "%00", "wo_" + "0" * 26):
+        assert stranger.get(f"{new}?repository={unknown}").status_code == 404
+
+
+@pytest.mark.parametrize(("link", "shown"), [("https://forge.example/ada/engine/pull/7", True), ("javascript:alert(1)", False)])
+def test_a_pull_request_is_a_link_wherever_the_order_is_shown_if_it_is_one(folder, ana, page, api, admin_user, link, shown):
+    order = drive(runs.submit("repo-tidy-quick", by=ana, repository_url=str(folder), interrupt_after=["review"]))
+    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    order = drive(order)
+    head = order.thread.head
+    type(head).objects.filter(pk=head.pk).update(metadata={**head.metadata, "outputs": {"github_pull_request_url": link}})
+    desk = Client()
+    desk.force_login(admin_user)
+    pages = [page.get(f"/work-orders/{order.shown_id}/"), desk.get(reverse("admin:runs_workorder_change", args=[order.pk]))]
+    assert [link in found.content.decode() for found in pages] == [shown, shown]
+    assert api(ana).get(f"/api/v1/work-orders/{order.shown_id}").json()["github_pull_request_url"] == (link if shown else None)

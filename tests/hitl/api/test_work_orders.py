@@ -1,0 +1,320 @@
+"""Work orders and templates for machines, and what nonsense gets."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from checkpoints.models import Thread
+from runs.models import Run, Template, WorkOrder
+from tests.conftest import drive
+from tests.databases.whole import rows
+from tests.doors.rest import ORDERS, anything, problem
+from tests.doors.rest import ana_api as ana_api
+from tests.doors.rest import editor_api as editor_api
+
+pytestmark = pytest.mark.django_db
+
+
+# Templates.
+
+
+def test_the_same_template_again_makes_no_new_version(editor_api):
+    body = editor_api.get("/api/v1/templates/workflows/writing").json()
+    again = editor_api.put("/api/v1/templates/workflows/writing", {"steps": body["steps"]}, format="json")
+    assert again.json()["version"] == body["version"] == 1
+
+
+@pytest.mark.parametrize("method", ["put", "patch", "post", "delete"])
+def test_who_may_not_edit_templates_does_not(ana_api, method):
+    """C20."""
+    before = rows()
+    response = getattr(ana_api, method)("/api/v1/templates/workflows/writing", {"steps": []}, format="json")
+    problem(response, 403, "permission_denied")
+    assert rows() == before
+
+
+def test_everybody_reads_templates_also_by_head_and_options(ana_api):
+    for method in ("get", "head", "options"):
+        assert getattr(ana_api, method)("/api/v1/templates/workflows/writing").status_code == 200
+
+
+def test_a_template_that_is_not_there_is_said_to_be_missing(ana_api):
+    problem(ana_api.get("/api/v1/templates/workflows/nothing"), 404, "template_not_found")
+    problem(ana_api.post(ORDERS, {"template": "nothing"}, format="json"), 404, "template_not_found")
+
+
+GOOD = {"step_type": "planning", "step_template_slug": "test-plan"}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [],
+        [{}],
+        [{**GOOD, "step_template_slug": "nothing"}],
+        [{**GOOD, "step_template_slug": "test-plan\x00"}],
+        [{**GOOD, "name": "a\x00"}],
+        [{**GOOD, "name": "\ud800"}],
+        [{**GOOD, "pause_after": "yes"}],
+        [{**GOOD, "pause_after": True}],
+        [{**GOOD, "choices": 5}],
+        [{**GOOD, "choices": None}],
+        [{**GOOD, "choices": ["x"]}],
+        [{**GOOD, "choices": [{"name": "go", "label": "Go", "to": "nowhere"}]}],
+        [{**GOOD, "choices": [{"name": "n" * 65, "label": "Go", "to": "planning"}]}],
+        [{**GOOD, "choices": [{"name": "approve", "label": "Go", "to": "planning"}]}],
+        [{**GOOD, "revise_to": "nowhere"}],
+        [{**GOOD, "max_revisions": 1e9}],
+        [{**GOOD, "max_revisions": True}],
+        [GOOD, GOOD],
+        [GOOD] * 60,
+        [{**GOOD, "extra": "\x00"}],
+    ],
+)
+def test_a_template_that_makes_no_sense_is_refused_with_its_place(editor_api, steps):
+    before = rows()
+    response = editor_api.put("/api/v1/templates/workflows/writing", json.dumps({"steps": steps}), content_type="application/json")
+    assert "steps" in str(problem(response, 422, "template_invalid")["errors"])
+    assert rows() == before
+
+
+@pytest.mark.parametrize("schema", [{"type": 5}, {"type": "object", "properties": []}, {"$ref": "#/nothing"}, {"title": "\x00"}])
+def test_an_input_schema_that_is_none_is_refused(editor_api, schema):
+    before = rows()
+    response = editor_api.put("/api/v1/templates/workflows/writing", {"input_schema": schema}, format="json")
+    problem(response, 422, "template_invalid")
+    assert rows() == before
+
+
+def test_a_slug_that_is_too_long_is_refused(editor_api):
+    response = editor_api.put(f"/api/v1/templates/workflows/{'a' * 81}", {"steps": [GOOD]}, format="json")
+    problem(response, 422, "template_invalid")
+
+
+# Making orders.
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"template": "repo-tidy"}, 422, "input_invalid"),
+        ({"template": "repo-tidy", "repository_url": "/etc"}, 422, None),
+        ({"template": "repo-tidy", "repository_url": "ext::sh -c id"}, 422, None),
+        ({"template": "repo-tidy", "repository_url": "https://evil.example/x"}, 422, None),
+        ({"template": "repo-tidy", "repository_url": "/tmp/\x00"}, 400, "invalid"),
+        ({"template": "writing\x00"}, 400, "invalid"),
+        ({"template": "writing", "title": "a\x00"}, 400, "invalid"),
+        ({"template": "writing", "title": "x" * 201}, 400, "invalid"),
+        ({"template": "writing", "title": ["x"]}, 400, "invalid"),
+        ({"template": "writing", "user_request": "a\x00"}, 400, "invalid"),
+        ({"template": "writing", "user_request": "\ud800"}, 400, "invalid"),
+        ({"template": "writing", "user_request": "x" * 20_001}, 400, "invalid"),
+        ({"template": "writing", "input": []}, 400, "invalid"),
+        ({"template": "writing", "input": "x"}, 400, "invalid"),
+        ({"template": "writing", "input": {"a": "\ud800"}}, 422, "input_invalid"),
+        ({"template": "writing", "input": {"\udcff": 1}}, 422, "input_invalid"),
+        ({"template": "writing", "team": "nobody"}, 400, "invalid"),
+        ({"template": "writing", "team": "a\x00"}, 400, "invalid"),
+        ({"template": "writing", "team": {"name": "platform"}}, 400, "invalid"),
+        ([], 400, "invalid"),
+        ("approve", 400, "invalid"),
+        (None, 400, "invalid"),
+    ],
+)
+def test_an_order_that_makes_no_sense_is_refused_and_leaves_nothing(ana_api, body, status, code):
+    before = rows()
+    response = ana_api.post(ORDERS, json.dumps(body), content_type="application/json")
+    found = problem(response, status, code or response.json()["code"])
+    assert "errors" in found or code is None
+    assert rows() == before
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "",
+        "{",
+        "nonsense",
+        '{"input": NaN}',
+        "[" * 100_000,
+        '{"input":' * 900 + "1" + "}" * 900,
+        '{"input": {"n": ' + "9" * 5000 + "}}",
+        "\udcff",
+    ],
+)
+def test_a_body_that_is_no_json_is_refused_and_leaves_nothing(ana_api, raw):
+    before = rows()
+    ana_api.raise_request_exception = False
+    response = ana_api.post(ORDERS, raw.encode("utf-8", "surrogateescape"), content_type="application/json")
+    assert response.status_code in {400, 422}
+    assert response["Content-Type"] == "application/problem+json"
+    assert rows() == before
+
+
+def test_deep_input_is_refused_before_anything_is_made(ana_api):
+    deep: dict[str, object] = {}
+    for _ in range(100):
+        deep = {"a": deep}
+    problem(ana_api.post(ORDERS, {"template": "writing", "input": deep}, format="json"), 422, "input_invalid")
+    assert not WorkOrder.objects.exists()
+
+
+def test_a_form_is_no_json(ana_api):
+    problem(ana_api.post(ORDERS, {"template": "writing"}, format="multipart"), 415, "unsupported_media_type")
+
+
+def test_a_team_that_is_not_yours_cannot_be_given_an_order(templates, zoe, team, api):
+    response = api(zoe).post(ORDERS, {"template": "writing", "team": "platform"}, format="json")
+    problem(response, 400, "invalid")
+    assert not Thread.objects.exists()
+
+
+def test_nobody_learns_which_teams_there_are(templates, zoe, team, api):
+    """F4: a team of others and no team at all get the same answer."""
+    said = [api(zoe).post(ORDERS, {"template": "writing", "team": name}, format="json").json()["errors"] for name in ("platform", "nobody")]
+    assert json.dumps(said[0]).replace("platform", "x") == json.dumps(said[1]).replace("nobody", "x")
+
+
+def test_a_client_cannot_make_up_state(ana_api):
+    """F6: what is not asked for is not taken."""
+    body = {
+        "template": "writing",
+        "status": "completed",
+        "id": "wo_" + "0" * 26,
+        "checkpoint_data": {"x": 1},
+        "created_by": "ben",
+        "latest_run": 1,
+    }
+    made = ana_api.post(ORDERS, body, format="json").json()
+    assert (made["status"], made["created_by"]) == ("pending", "ana")
+    assert made["id"] != body["id"]
+    assert Run.objects.get().status == "pending"
+
+
+def test_an_order_shows_the_same_after_reading_it_again(ana_api):
+    made = ana_api.post(
+        ORDERS, {"template": "writing", "title": "Tidy é \U0001f9d0", "user_request": "a\nb", "input": {"k": [1, None, "é"]}}, format="json"
+    )
+    assert made.status_code == 201
+    assert ana_api.get(f"{ORDERS}/{made.json()['id']}").json() == made.json()
+    assert made.json()["input"] == {"k": [1, None, "é"]}
+
+
+def test_orders_come_newest_first_page_by_page(ana_api, make_order):
+    made = [make_order().shown_id for _ in range(5)]
+    seen, url = [], f"{ORDERS}?limit=2"
+    while url:
+        page = ana_api.get(url).json()
+        assert len(page["results"]) <= 2
+        seen += [order["id"] for order in page["results"]]
+        url = page["next"]
+    assert seen == made[::-1]
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "x",
+        "%00",
+        base64.b64encode(b"p=x").decode(),
+        base64.b64encode(b"p=\x00").decode(),
+        base64.b64encode(b"o=99999999999999").decode(),
+        "é",
+    ],
+)
+@pytest.mark.parametrize("path", [ORDERS, "/api/v1/pauses"])
+def test_a_cursor_that_is_none_is_refused(ana_api, path, cursor):
+    response = ana_api.get(path, {"cursor": cursor})
+    assert response.status_code in {200, 404}
+    if response.status_code == 404:
+        problem(response, 404, "not_found")
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "x", "", "\x00"])
+def test_a_limit_that_is_none_is_refused(ana_api, limit):
+    """Before, it got the usual page, as if it had not been sent."""
+    problem(ana_api.get(ORDERS, {"limit": limit}), 400, "invalid")
+
+
+def test_a_limit_beyond_the_largest_page_gets_that(ana_api):
+    assert ana_api.get(ORDERS, {"limit": "999999999999999999999"}).status_code == 200
+
+
+def test_a_failed_order_is_retried_and_one_that_did_not_fail_is_not(ana_api, make_order):
+    order = drive(make_order("writing-fail"))
+    again = ana_api.post(f"{ORDERS}/{order.shown_id}/retry")
+    assert (again.status_code, again.json()["status"]) == (200, "pending")
+    problem(ana_api.post(f"{ORDERS}/{order.shown_id}/retry"), 409, "run_ended")
+
+
+def test_an_order_that_ended_is_not_cancelled(ana_api, make_order):
+    order = drive(make_order("writing-quick"))
+    before = rows()
+    problem(ana_api.post(f"{ORDERS}/{order.shown_id}/cancel"), 409, "run_ended")
+    assert rows() == before
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nothing", "/api/v1/work-orders/1", "/api/v1/work-orders/wo_" + "z" * 26, "/api/v1/"])
+def test_an_unknown_address_of_the_api_is_a_problem_document(ana_api, path):
+    problem(ana_api.get(path), 404, "not_found")
+
+
+def test_a_method_that_is_not_served_is_named(ana_api):
+    response = ana_api.delete(ORDERS)
+    problem(response, 405, "method_not_allowed")
+    assert response["Allow"] == "GET, POST, HEAD, OPTIONS"
+
+
+# Whatever is sent.
+
+bodies = st.fixed_dictionaries(
+    {},
+    optional={
+        "template": st.sampled_from(["writing", "writing-quick", "repo-tidy"]) | anything,
+        "title": anything,
+        "user_request": anything,
+        "input": st.dictionaries(st.text(st.characters(exclude_categories=()), max_size=5), anything, max_size=3) | anything,
+        "repository_url": anything,
+        "team": st.just("platform") | anything,
+    },
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(bodies | anything)
+@example({"template": "writing", "input": {"a": "\ud800"}})
+def test_no_body_of_a_new_order_is_a_server_error(ana_api, body):
+    """And whatever was taken can be read again, alone and in the list."""
+    ana_api.raise_request_exception = False
+    response = ana_api.post(ORDERS, json.dumps(body), content_type="application/json")
+    assert response.status_code < 500
+    if response.status_code == 201:
+        assert ana_api.get(f"{ORDERS}/{response.json()['id']}").status_code == 200
+        assert ana_api.get(ORDERS).status_code == 200
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.fixed_dictionaries(
+        {
+            "steps": st.lists(
+                st.dictionaries(
+                    st.sampled_from(["step_type", "name", "pause_after", "choices", "revise_to", "pause_phase", "max_revisions"]), anything
+                ).map(lambda step: {**GOOD, **step}),
+                max_size=2,
+            )
+            | anything
+        },
+        optional={"title": anything, "description": anything, "input_schema": anything},
+    )
+)
+def test_no_template_is_a_server_error(editor_api, body):
+    editor_api.raise_request_exception = False
+    response = editor_api.put("/api/v1/templates/workflows/any", json.dumps(body), content_type="application/json")
+    assert response.status_code < 500
+    assert editor_api.get("/api/v1/templates/workflows/any").status_code == (200 if Template.objects.filter(slug="any").exists() else 404)

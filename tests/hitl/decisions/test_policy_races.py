@@ -1,0 +1,86 @@
+"""Votes and claims at the same moment, with real threads and connections."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from django.contrib.auth.models import User
+
+from checkpoints.models import Event
+from hitl.decisions import claims, policy, services
+from hitl.models import Decision, Via, Vote
+from runs.models import Pause
+from tests.conftest import fresh, kinds, pause_of
+from tests.databases.whole import at_once
+from tests.databases.whole import file_database as file_database
+from tests.worlds.ruled_order import ruled as ruled
+from tests.worlds.whole_story import broken
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
+
+
+@pytest.fixture
+def crowd(team, ana, ben):
+    """Six of the team."""
+    more = [User.objects.create_user(name, first_name=name.capitalize()) for name in ("cleo", "dora", "egon", "fay")]
+    for one in more:
+        one.groups.add(team)
+    return [ana, ben, *more]
+
+
+def vote(pause, by, action="approve"):
+    return partial(services.decide, pause.pk, action=action, by=by, via=Via.REST, feedback="x")
+
+
+def test_of_two_last_votes_at_once_one_closes_the_question(ruled, crowd):
+    """P1, F0, F8."""
+    order = ruled({"quorum": 3})
+    pause = pause_of(order)
+    vote(pause, crowd[0])()
+    results = at_once(*(vote(pause, by) for by in crowd[1:]))
+    assert sorted(type(one).__name__ for one in results) == ["AlreadyAnswered", "AlreadyAnswered", "AlreadyAnswered", "Decision", "Vote"]
+    decision = Decision.objects.get()
+    assert len(decision.votes) == Vote.objects.count() == Pause.objects.get().approvals == 3
+    assert kinds(order).count("approval_received") == 1
+    assert fresh(order).status == "pending"
+    assert broken() == {}
+
+
+def test_one_person_at_four_doors_at_once_has_one_vote(ruled, ana):
+    pause = pause_of(ruled({"quorum": 2}))
+    results = at_once(*[vote(pause, ana)] * 4)
+    assert sorted(type(one).__name__ for one in results) == ["NotNow", "NotNow", "NotNow", "Vote"]
+    assert (Vote.objects.count(), Pause.objects.get().approvals) == (1, 1)
+    assert Event.objects.filter(kind="pause_updated").count() == 1
+
+
+def test_a_refusal_meets_the_last_votes(ruled, crowd):
+    """Either way one decision, and what it names is what there is."""
+    pause = pause_of(ruled({"quorum": 2}))
+    results = at_once(*(vote(pause, by) for by in crowd[:3]), vote(pause, crowd[3], "cancel"))
+    assert all(isinstance(one, Decision | Vote | services.AlreadyAnswered) for one in results), results
+    assert len(Decision.objects.get().votes) == Vote.objects.count()
+    assert broken() == {}
+
+
+def test_of_four_who_claim_at_once_one_has_it(ruled, crowd):
+    pause = pause_of(ruled({}))
+    results = at_once(*(partial(claims.claim, pause.pk, by=by) for by in crowd[:4]))
+    [won] = [one for one in results if isinstance(one, Pause)]
+    assert all(isinstance(one, policy.NotNow) and one.code == "claimed" for one in results if one is not won), results
+    assert Pause.objects.get().claimed_by == won.claimed_by
+    assert Event.objects.filter(kind="pause_updated").count() == 1
+
+
+def test_a_claim_meets_an_answer(ruled, ana, ben):
+    """Whoever was first counts; the other is told."""
+    pause = pause_of(ruled({}))
+    claimed, answered = at_once(partial(claims.claim, pause.pk, by=ana), vote(pause, ben))
+    if isinstance(claimed, Pause) and not isinstance(answered, Decision):
+        assert isinstance(answered, policy.NotNow)
+        assert not Decision.objects.exists()
+    else:
+        assert isinstance(answered, Decision), (claimed, answered)
+        assert isinstance(claimed, services.AlreadyAnswered | services.NotFound | Pause)
+    assert broken() == {}

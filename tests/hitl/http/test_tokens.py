@@ -1,0 +1,139 @@
+"""Who a program is: tokens, their scope and their end; and what everybody else gets."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from hitl.models import ApiToken
+from tests.databases.whole import rows
+from tests.doors.rest import ORDERS, problem
+
+pytestmark = pytest.mark.django_db
+
+
+def client(header):
+    found = APIClient()
+    found.credentials(HTTP_AUTHORIZATION=header)
+    return found
+
+
+def with_token(user, **kwargs):
+    return client(f"Bearer {ApiToken.make(user, name='test', **kwargs)[1]}")
+
+
+def test_a_token_acts_as_its_person(paused, ben):
+    orders = with_token(ben).get(ORDERS).json()["results"]
+    assert [order["id"] for order in orders] == [paused.shown_id]
+
+
+def test_a_token_is_kept_as_a_digest_only(ana):
+    token, secret = ApiToken.make(ana, name="test")
+    assert secret not in str(rows())
+    assert ApiToken.digest_of(secret) == token.digest
+
+
+def test_a_read_token_reads_and_no_more(paused, ana):
+    """C20."""
+    reader = with_token(ana, scope="read")
+    assert reader.get(f"{ORDERS}/{paused.shown_id}/pause-state").status_code == 200
+    before = rows()
+    for path in ("resume", "cancel", "retry"):
+        problem(reader.post(f"{ORDERS}/{paused.shown_id}/{path}", {"decision": "approve"}, format="json"), 403, "scope_missing")
+    problem(reader.post(ORDERS, {"template": "writing"}, format="json"), 403, "scope_missing")
+    assert rows() == before
+
+
+def test_a_read_token_edits_no_template_either(templates, ana):
+    """F4."""
+    ana.is_superuser = True
+    ana.save()
+    response = with_token(ana, scope="read").put("/api/v1/templates/workflows/writing", {"steps": []}, format="json")
+    problem(response, 403, "scope_missing")
+
+
+def refused(response, code="token_invalid"):
+    problem(response, 401, code)
+    assert response["WWW-Authenticate"] == "Bearer"
+
+
+def test_an_expired_token_is_refused(ana):
+    now = timezone.now()
+    refused(with_token(ana, expires_at=now - dt.timedelta(seconds=1)).get(ORDERS), "token_expired")
+    assert with_token(ana, expires_at=now + dt.timedelta(hours=1)).get(ORDERS).status_code == 200
+
+
+def test_a_revoked_token_is_refused_from_then_on(ana):
+    program = with_token(ana)
+    assert program.get(ORDERS).status_code == 200
+    ApiToken.objects.update(revoked_at=timezone.now())
+    refused(program.get(ORDERS))
+
+
+def test_a_token_of_a_deactivated_person_is_refused(ana):
+    program = with_token(ana)
+    ana.is_active = False
+    ana.save()
+    refused(program.get(ORDERS))
+
+
+@pytest.mark.parametrize(
+    "header", ["Bearer", "Bearer ", "Bearer nonsense", "bearer a b", "Bearer \xff\xfe", "Bearer wst_", "Bearer " + "x" * 10_000, "BEARER x"]
+)
+def test_a_header_that_holds_no_token_is_refused(db, header):
+    refused(client(header).get(ORDERS))
+
+
+@pytest.mark.parametrize("header", ["", "Basic YTpi", "Token x", "x"])
+def test_without_a_token_or_a_session_nobody_gets_in(db, header):
+    response = client(header).get(ORDERS)
+    problem(response, 401, "not_authenticated")
+    assert response["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_bad_token_is_refused_even_beside_a_good_session(ana):
+    """What a program sends counts, not whose browser it borrowed."""
+    browser = APIClient()
+    browser.force_login(ana)
+    refused(browser.get(ORDERS, headers={"authorization": "Bearer nonsense"}))
+
+
+def test_a_session_needs_the_csrf_token_to_write(paused, ana):
+    """F1: no other site can answer with somebody's cookies."""
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(ana)
+    assert browser.get(f"{ORDERS}/{paused.shown_id}").status_code == 200
+    before = rows()
+    response = browser.post(f"{ORDERS}/{paused.shown_id}/resume", {"decision": "approve"}, content_type="application/json")
+    problem(response, 403, "permission_denied")
+    assert rows() == before
+
+
+def test_that_a_token_asked_for_a_change_is_noted_once_a_minute_and_reading_never(ana):
+    """F1."""
+    program = with_token(ana)
+    program.get(ORDERS)
+    assert ApiToken.objects.get().last_used_at is None
+    program.post(ORDERS, {"template": "nothing"}, format="json")
+    first = ApiToken.objects.get().last_used_at
+    assert first is not None
+    program.post(ORDERS, {"template": "nothing"}, format="json")
+    assert ApiToken.objects.get().last_used_at == first
+    ApiToken.objects.update(last_used_at=first - dt.timedelta(minutes=2))
+    program.post(ORDERS, {"template": "nothing"}, format="json")
+    assert (ApiToken.objects.get().last_used_at or first) > first - dt.timedelta(minutes=1)
+
+
+def test_too_many_requests_are_told_when_to_come_back(ana, settings):
+    cache.clear()  # it counts the requests of earlier tests
+    settings.WAYSTATION_USER_RATE = 1
+    program = with_token(ana)
+    program.get(ORDERS)
+    response = program.get(ORDERS)
+    problem(response, 429, "throttled")
+    assert int(response["Retry-After"]) > 0

@@ -1,0 +1,454 @@
+"""The hub: one subscription and one read per hint for all watchers, and no failure of anything below that reaches one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+import pytest
+from channels.layers import get_channel_layer
+
+from checkpoints.events import live
+from hitl.live import hub as hubs
+from hitl.live import inbox_feed
+from hitl.live.hub import Hub, Topic
+from project.local_layer import LocalChannelLayer
+from tests.doors.waiting import becomes
+
+THREAD = uuid.UUID("01a20298-56f4-764a-8bb2-2b1df175b704")
+
+
+def envelope(seq, size=1):
+    return {"event": "log", "data": {"message": "x" * size}, "seq": seq, "run_id": None, "thread_id": "thr_1", "at": "2026-01-01T00:00:00"}
+
+
+class Log:
+    """A log of many threads, as the database would have it, with accidents."""
+
+    def __init__(self):
+        self.events = {}
+        self.reads, self.asked, self.fails = 0, 0, False
+
+    def write(self, count, *, thread=THREAD, size=1):
+        mine = self.events.setdefault(thread, [])
+        new = [envelope(len(mine) + 1 + index, size) for index in range(count)]
+        mine.extend(hubs._told(new))
+        return new
+
+    async def read(self, thread, seq, limit):
+        self.reads += 1
+        await asyncio.sleep(0)  # others get their turn
+        if self.fails:
+            raise OSError("the database is away")
+        return self.events.get(thread, [])[seq : seq + limit]
+
+    async def newest(self, threads):
+        self.asked += 1
+        await asyncio.sleep(0)  # others get their turn
+        if self.fails:
+            raise OSError("the database is away")
+        return {thread: len(self.events.get(thread, [])) for thread in threads}
+
+
+class Layer(LocalChannelLayer):
+    """A channel layer that fails where a test wants it."""
+
+    fails: frozenset[str] = frozenset()
+    hangs: frozenset[str] = frozenset()
+
+    def __getattribute__(self, name):
+        if name in {"new_channel", "group_add", "group_discard", "receive"}:
+            if name in super().__getattribute__("fails"):
+                raise ConnectionError(f"{name} fails")
+            if name in super().__getattribute__("hangs"):
+                return lambda *args, **kwargs: asyncio.sleep(3600)  # hangs, which is the accident
+        return super().__getattribute__(name)
+
+
+@pytest.fixture
+def log(monkeypatch):
+    found = Log()
+    monkeypatch.setattr(hubs, "_read", found.read)
+    monkeypatch.setattr(hubs, "_newest", found.newest)
+    monkeypatch.setattr(hubs, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(hubs, "JOIN_WITHIN", 0.05)
+    return found
+
+
+@pytest.fixture
+def layer(monkeypatch):
+    made = Layer()
+    monkeypatch.setattr(hubs, "get_channel_layer", lambda: made)
+    return made
+
+
+async def hint(layer, events, *, thread=THREAD, inline=True):
+    message = {"type": "thread.hint", "thread": thread.hex, "seq": events[-1]["seq"], "events": events if inline else []}
+    await layer.group_send(live.group(thread), message)
+
+
+async def take(hub, seq, until, *, thread=THREAD, cut=None, seen=None):
+    """Follow to event number `until`; `cut` tells after which numbers the connection is lost, and comes back."""
+    seen = [] if seen is None else seen
+    while seq < until:
+        async with aclosing(hub.follow(thread, seq)) as pages:
+            async for page in pages:
+                lost = False
+                for told in page:
+                    seen.append(told.seq)
+                    seq = told.seq
+                    if seq >= until or (cut is not None and cut(seq)):
+                        lost = True
+                        break
+                if lost:
+                    break
+    return seen
+
+
+async def settled(hub, topics):
+    """All are in, and the first looks are over."""
+    for _ in range(500):
+        await asyncio.sleep(0.02)  # nothing tells that all are in
+        looking = [one for one in hub._topics.values() if one.seq < 0 or one._looking is not None]
+        if len(hub._joined) == len(hub._topics) == topics and not looking:
+            return
+    raise AssertionError("it does not come to rest")
+
+
+@asynccontextmanager
+async def quick():
+    async with asyncio.timeout(90):
+        yield Hub()
+
+
+async def test_every_client_sees_every_event_once_however_often_it_is_cut(log, layer):
+    """S2-31, P9: 50 clients, 10 000 events, hints lost and doubled; one client is cut at every single event."""
+    total, dice = 10_000, random.Random(7)
+    async with quick() as hub:
+        cuts = [lambda seq: True] + [lambda seq, rate=rate: dice.random() < rate for rate in [0.0, 0.001, 0.01, 0.1] * 12] + [None]
+        clients = [asyncio.create_task(take(hub, 0, total, cut=cut)) for cut in cuts[:50]]
+        while (written := len(log.events.get(THREAD, []))) < total:
+            events = log.write(min(dice.choice([1, 1, 2, 7, 600]), total - written))
+            for _ in range(dice.choice([0, 1, 1, 1, 2])):
+                await hint(layer, events, inline=dice.random() < 0.8)
+            if dice.random() < 0.2:
+                await asyncio.sleep(0.001)  # writers pause now and then
+        for client in clients:
+            assert await client == list(range(1, total + 1))
+        assert len(clients) == 50
+
+
+@pytest.mark.parametrize("start", [0, 1, 499, 500, 501, 1199, 1200])
+async def test_a_cursor_anywhere_is_taken_up(log, layer, start):
+    """Replay in pages of the log, then from memory, then live."""
+    log.write(1200)
+    async with quick() as hub:
+        client = asyncio.create_task(take(hub, start, 1201))
+        await asyncio.sleep(0.01)  # whoever follows is listening by then, or reads what it missed
+        await hint(layer, log.write(1))
+        assert await client == list(range(start + 1, 1202))
+
+
+async def test_many_watchers_cost_one_read(log, layer):
+    """F24: one read per hint, whatever the number of watchers; none where the hint carries the events."""
+    log.write(10)
+    async with quick() as hub:
+        clients = [asyncio.create_task(take(hub, 10, 20)) for _ in range(200)]
+        await settled(hub, 1)
+        before = log.reads
+        await hint(layer, log.write(5))
+        await asyncio.sleep(0.01)  # whoever follows is listening by then, or reads what it missed
+        assert log.reads == before
+        await hint(layer, log.write(5), inline=False)
+        assert [await client for client in clients] == [list(range(11, 21))] * 200
+        assert log.reads - before <= 2
+
+
+async def test_many_who_come_back_at_once_cost_one_read_a_page(log, layer):
+    log.write(1500)
+    async with quick() as hub:
+        await asyncio.gather(*(take(hub, 0, 1500) for _ in range(100)))
+    assert log.reads <= 6
+
+
+async def test_a_thousand_quiet_threads_cost_two_queries_a_look(log, layer):
+    """P7: the safety poll asks for all watched threads together."""
+    threads = [uuid.uuid4() for _ in range(1000)]
+    for thread in threads:
+        log.write(1, thread=thread)
+    async with quick() as hub:
+        clients = [asyncio.create_task(take(hub, 1, 2, thread=thread)) for thread in threads]
+        await settled(hub, 1000)
+        began, reads, log.asked = time.monotonic(), log.reads, 0
+        await asyncio.sleep(0.28)  # some looks of the hub, whose number is the measure
+        looks = 1 + (time.monotonic() - began) / hubs.LOOK_EVERY
+        assert log.asked <= 2 * looks
+        assert log.reads == reads
+        log.write(1, thread=threads[500])
+        assert await clients[500] == [2]
+        for client in clients:
+            client.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
+        assert not hub._topics
+
+
+@pytest.mark.parametrize("name", ["new_channel", "group_add", "receive", "group_discard"])
+@pytest.mark.parametrize("how", ["fails", "hangs"])
+async def test_without_a_channel_layer_watchers_go_on_by_reading(log, layer, name, how):
+    """F27: an error of the layer, or a layer that hangs, costs a moment and reaches nobody."""
+    log.write(3)
+    setattr(layer, how, frozenset({name}))
+    async with quick() as hub:
+        assert await take(hub, 0, 3) == [1, 2, 3]
+        client = asyncio.create_task(take(hub, 3, 5))
+        await asyncio.sleep(0.02)  # whoever follows is listening by then, or reads what it missed
+        log.write(2)
+        assert await client == [4, 5]
+        assert not hub._topics
+        setattr(layer, how, frozenset())
+        client = asyncio.create_task(take(hub, 5, 6))
+        await asyncio.sleep(0.15)  # more than one look of the hub
+        await hint(layer, log.write(1))
+        assert await client == [6]
+
+
+async def test_a_layer_that_dies_and_comes_back_is_joined_again(log, layer):
+    log.write(1)
+    async with quick() as hub:
+        client = asyncio.create_task(take(hub, 1, 4))
+        await asyncio.sleep(0.02)  # whoever follows is listening by then, or reads what it missed
+        layer.fails = frozenset({"new_channel", "group_add", "receive"})
+        await layer.flush()
+        hub._tasks[0].cancel()
+        hub._tasks[0] = asyncio.create_task(hub._listen())
+        log.write(1)
+        await asyncio.sleep(0.12)  # more than one look of the hub
+        layer.fails = frozenset()
+        await asyncio.sleep(0.12)  # more than one look of the hub
+        monkey_poll, hubs.LOOK_EVERY = hubs.LOOK_EVERY, 3600.0
+        try:
+            await asyncio.sleep(0.1)  # the poll that was under way
+            await hint(layer, log.write(2))
+            assert await client == [2, 3, 4]
+        finally:
+            hubs.LOOK_EVERY = monkey_poll
+
+
+async def test_a_database_that_is_away_is_waited_for(log, layer):
+    async with quick() as hub:
+        log.write(2)
+        client = asyncio.create_task(take(hub, 2, 3))
+        await asyncio.sleep(0.02)  # whoever follows is listening by then, or reads what it missed
+        log.fails = True
+        await hint(layer, log.write(1), inline=False)
+        await asyncio.sleep(0.15)  # more than one look of the hub
+        assert not client.done()
+        log.fails = False
+        assert await client == [3]
+
+
+async def test_what_is_kept_in_memory_is_bounded(log, layer):
+    """By number and by size: events may be large."""
+    log.write(1)
+    async with quick() as hub:
+        client = asyncio.create_task(take(hub, 1, 1101))
+        await asyncio.sleep(0.02)  # whoever follows is listening by then, or reads what it missed
+        topic = hub._topics[THREAD]
+        for size in (1, 10_000):
+            for _ in range(55):
+                await hint(layer, log.write(10, size=size))
+                await asyncio.sleep(0)  # others get their turn
+            await asyncio.sleep(0.02)  # whoever follows is listening by then, or reads what it missed
+            assert len(topic.recent) <= hubs.KEPT
+            assert sum(len(told.text) for told in topic.recent) <= hubs.KEPT_CHARACTERS
+        assert await client == list(range(2, 1102))
+
+
+async def test_a_watcher_that_does_not_read_holds_nothing(log, layer):
+    """Nothing is queued: who does not take its page is not given another."""
+    log.write(1)
+    async with quick() as hub, aclosing(hub.follow(THREAD, 0)) as slow:
+        await anext(slow)
+        for _ in range(300):
+            await hint(layer, log.write(10, size=1000))
+            await asyncio.sleep(0)  # others get their turn
+        await asyncio.sleep(0.05)  # what must not happen has the time to
+        topic = hub._topics[THREAD]
+        assert topic._reading == {}
+        assert sum(len(told.text) for told in topic.recent) <= hubs.KEPT_CHARACTERS
+        page = await anext(slow)
+        assert [told.seq for told in page] == list(range(2, 2 + len(page))), "it goes on where it was"
+        assert sum(len(told.text) for told in page) <= hubs.PAGE_CHARACTERS
+
+
+async def test_the_last_watcher_turns_off_the_light(log, layer):
+    """P7."""
+    log.write(1)
+    async with quick() as hub:
+        for _ in range(3):
+            await asyncio.gather(take(hub, 0, 1), take(hub, 0, 1))
+            tasks = list(hub._tasks)
+            assert (hub._topics, tasks) == ({}, [])
+        await asyncio.sleep(0.05)  # what must not happen has the time to
+        assert (dict(layer._groups), layer._inboxes) == ({}, {})
+
+
+async def counted(hub, user_id, into):
+    async with aclosing(hub.waiting(user_id)) as told:
+        async for news in told:
+            into.append(news.number)
+
+
+def listed(count, newest=None):
+    """A list of which only the number matters here."""
+    return inbox_feed.Waiting(count, newest, tuple(uuid.UUID(int=number) for number in range(count)))
+
+
+async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatch):
+    """F9, F30: of a burst one change; one answered and another asked is a change too; the same again is none."""
+    monkeypatch.setattr(inbox_feed, "QUIET", 0.01)
+    found, asked = [listed(1, "a")], []
+
+    async def count(user_id):
+        asked.append(user_id)
+        await asyncio.sleep(0.002)  # as a database takes its time
+        return found[-1]
+
+    async def changes():
+        return frozenset(range(len(found)))
+
+    async with quick() as hub:
+        hub._inbox._read = count
+        hub._inbox._changes_of_late = changes
+        tabs: list[list[int]] = [[], []]
+        tasks = [asyncio.create_task(counted(hub, 1, tab)) for tab in tabs]
+        await asyncio.sleep(0.05)  # what must not happen has the time to
+        assert tabs == [[1], [1]]
+        assert len(asked) <= 2, "two tabs of one person share a count, at the start and when the layer lets them in"
+        for newest in "bcc":
+            found.append(listed(2, newest))
+            for _ in range(20):
+                await layer.group_send(live.INBOX, {"type": "inbox.hint"})
+            await asyncio.sleep(0.06)  # what must not happen has the time to
+        assert tabs == [[1, 2, 2]] * 2
+        assert len(asked) <= 8
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert hub._tasks == []
+
+
+async def test_a_thousand_inboxes_are_kept_up_by_one_query_a_look(log, layer, monkeypatch):
+    """F27, P7: the layer is away; what changed is found by the poll, and only then does anybody count."""
+    monkeypatch.setattr(inbox_feed, "QUIET", 0.01)
+    monkeypatch.setattr(inbox_feed, "COUNTS_PER_SECOND", 1_000_000)
+    layer.fails = frozenset({"new_channel", "group_add", "receive"})
+    happened, looks, counts = [0], [0], [0]
+
+    async def count(user_id):
+        counts[0] += 1
+        return listed(happened[0])
+
+    async def changes():
+        looks[0] += 1
+        return frozenset(range(happened[0]))
+
+    async with quick() as hub:
+        hub._inbox._read = count
+        hub._inbox._changes_of_late = changes
+        tabs: list[list[int]] = [[] for _ in range(1000)]
+        tasks = [asyncio.create_task(counted(hub, number, tab)) for number, tab in enumerate(tabs)]
+        await becomes(lambda: all(tabs))
+        began, looks[0] = time.monotonic(), 0
+        await becomes(lambda: looks[0] >= 3)
+        assert looks[0] <= 1 + (time.monotonic() - began) / hubs.LOOK_EVERY
+        assert counts[0] == 1000, "nothing happened, so nobody counts again"
+        happened[0] = 1
+        await becomes(lambda: all(tab == [0, 1] for tab in tabs))
+        assert counts[0] == 2000
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert hub._tasks == []
+
+
+@pytest.mark.parametrize("away", ["count", "look"])
+async def test_an_inbox_outlives_a_database_that_is_away(log, layer, monkeypatch, away):
+    """It has changed meanwhile; the first look that succeeds finds so."""
+    monkeypatch.setattr(inbox_feed, "QUIET", 0.01)
+    failures, counts, happened = {"count": 0, "look": 0}, [0], [1]
+
+    def fail(what):
+        if what == away and happened[0] == 2 and failures[what] < 3:
+            failures[what] += 1
+            raise OSError("away")
+
+    async def count(user_id):
+        fail("count")
+        counts[0] += 1
+        return listed(happened[0])
+
+    async def changes():
+        fail("look")
+        return frozenset(range(happened[0]))
+
+    async with quick() as hub:
+        hub._inbox._read = count
+        hub._inbox._changes_of_late = changes
+        seen: list[int] = []
+        task = asyncio.create_task(counted(hub, 1, seen))
+        await becomes(lambda: seen == [1] and counts[0] == 2)  # the first look is over
+        happened[0] = 2
+        await layer.group_send(live.INBOX, {"type": "inbox.hint"})
+        await becomes(lambda: seen == [1, 2])
+        assert failures[away] == 3
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def test_sockets_know_no_channel_layer():
+    """What the layer does cannot reach a consumer, since a consumer has none."""
+    from hitl.live import consumers
+
+    assert get_channel_layer(consumers.NO_LAYER) is None
+
+
+async def test_numbers_that_were_folded_away_shift_no_place_in_memory():
+    """P9: a line under 9 stands for 6 to 9, so whoever is anywhere among those gets it, and what follows."""
+    topic = Topic(uuid.uuid4())
+    at = "2026-01-01T00:00:00+00:00"
+    events: Any = [{"event": "log", "data": {}, "seq": seq, "run_id": None, "thread_id": "thr_x", "at": at} for seq in (5, 9, 10)]
+    topic._extend(hubs._told(events))
+    assert {seq: [one.seq for one in await topic.since(seq)] for seq in (4, 5, 7, 9, 10)} == {
+        4: [5, 9, 10], 5: [9, 10], 7: [9, 10], 9: [10], 10: [],
+    }  # fmt: skip
+
+
+A, B, C, D = (uuid.UUID(int=number) for number in range(4))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "waits", "gone"),
+    [
+        (inbox_feed.Waiting(2, C, (A, C)), inbox_feed.Waiting(2, C, (A, C)), {A, C}, []),
+        (inbox_feed.Waiting(2, C, (A, C)), inbox_feed.Waiting(0, None, ()), set(), [A, C]),
+        (inbox_feed.Waiting(2, C, (B, C)), inbox_feed.Waiting(3, C, (A, B)), {A, B, C}, []),  # pushed out by one that was hidden, and waits
+        (inbox_feed.Waiting(2, D, (B, D)), inbox_feed.Waiting(3, D, (A, C)), {A, C, D}, [B]),
+        (inbox_feed.Waiting(3, D, (A, B)), inbox_feed.Waiting(3, D, (B, C)), {A, B, C}, []),  # its deadline was moved: it stands further on
+        (inbox_feed.Waiting(3, D, (A, B)), inbox_feed.Waiting(2, D, (B, D)), {B, D}, [A]),
+        (inbox_feed.NOTHING, inbox_feed.Waiting(1, A, (A,)), {A}, []),
+    ],
+)
+async def test_what_went_is_told_from_what_was_pushed_out_of_the_page(before, after, waits, gone):
+    """A question that another one, or a later deadline, pushes to a further page still waits: its row must not be closed."""
+
+    async def still(user_id, asked):
+        return waits & set(asked)
+
+    inbox = inbox_feed.Inbox(lambda function: function, lambda error: None)
+    inbox._still_waiting = still
+    assert await inbox._gone(1, after, before) == gone

@@ -1,0 +1,84 @@
+"""What open inboxes find by themselves, where a hint was lost: every change to whom a question waits for leaves its time on it."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+
+from hitl.decisions import deadline_changes, deadlines, services
+from hitl.live import inbox_feed
+from hitl.models import Via
+from tests.conftest import pause_of
+from tests.worlds.deadlines import HOUR, at
+from tests.worlds.deadlines import asked as asked
+
+pytestmark = pytest.mark.django_db
+RULES = {"deadline": {"after": "PT8H"}, "reminders": ["PT1H"], "escalation": [{"after": "PT2H", "users": ["zoe"]}], "quorum": 2}
+
+
+@pytest.fixture
+def changed():
+    """`changed()`: which questions a look finds that the one before did not."""
+    seen = [inbox_feed.changes_of_late()]
+
+    def look():
+        seen.append(inbox_feed.changes_of_late())
+        return {pk for pk, _ in seen[-1] - seen[-2]}
+
+    return look
+
+
+def test_whatever_changes_for_whom_a_question_waits_is_found(asked, changed, ana, ben, zoe, api):
+    """F27: opened, voted on, reminded of, put to others, moved, answered."""
+    order = asked(**RULES)
+    pause = pause_of(order)
+    assert changed() == {pause.pk}
+    assert changed() == set()
+    services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
+    assert changed() == {pause.pk}
+    deadlines.fire_due(now=at(pause, 1))
+    assert changed() == {pause.pk}
+    deadlines.fire_due(now=at(pause, 2))
+    assert changed() == {pause.pk}
+    deadline_changes.extend(pause.pk, by=ben, until=at(pause, 9), reason="Ana is ill")
+    assert changed() == {pause.pk}
+    services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
+    assert changed() == {pause.pk}
+
+
+def test_an_end_without_an_answer_is_found(asked, changed, ana):
+    late, cancelled = asked(deadline={"after": "PT1H"}), asked()
+    pauses = {pause_of(late).pk, pause_of(cancelled).pk}
+    assert changed() == pauses
+    deadlines.fire_due(now=pause_of(late).opened_at + 2 * HOUR)
+    services.decide(pause_of(cancelled).pk, action="cancel", by=ana, via=Via.PAGE)
+    assert changed() == pauses
+
+
+def test_a_look_is_one_query_of_bounded_size_however_many_inboxes_there_are(asked, monkeypatch, django_assert_num_queries):
+    monkeypatch.setattr(inbox_feed, "LOOKED_AT", 2)
+    asked()
+    asked()
+    newest = asked()
+    User.objects.bulk_create(User(username=f"user{number}") for number in range(50))
+    with django_assert_num_queries(1):
+        found = inbox_feed.changes_of_late()
+    assert len(found) == 2
+    assert pause_of(newest).pk in {pk for pk, _ in found}
+
+
+def test_so_many_ids_are_read_and_named_at_most(asked, ana, monkeypatch, django_assert_max_num_queries):
+    """However long a list: the first page, as the inbox shows it; the number is exact."""
+    monkeypatch.setattr(inbox_feed, "SHOWN", 2)
+    pauses = [pause_of(asked()).pk for _ in range(4)]
+    before = inbox_feed.waiting_now(ana.pk)
+    assert tuple(before) == (4, pauses[3], tuple(pauses[:2]))
+    with django_assert_max_num_queries(8):
+        inbox_feed.waiting_now(ana.pk)
+    services.decide(pauses[1], action="approve", by=ana, via=Via.PAGE)
+    after = inbox_feed.waiting_now(ana.pk)
+    assert tuple(after) == (3, pauses[3], (pauses[0], pauses[2]))
+    assert after.missing_since(before) == [pauses[1]]
+    assert inbox_feed.still_waiting(ana.pk, pauses) == set(pauses) - {pauses[1]}
+    assert inbox_feed.still_waiting(0, pauses) == set()
+    assert inbox_feed.waiting_now(0) == inbox_feed.NOTHING

@@ -1,0 +1,116 @@
+"""The apps in a project of somebody else's, which knows no more of them than docs/embedding.md says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.conf import settings as django_settings
+
+from hitl import checks
+from hitl.http import rest
+from runs import defaults
+from tests.programs import settings as walking
+from tests.programs.settings import ROOT
+
+SETTINGS = """
+SECRET_KEY = "a key of the shop's own"
+INSTALLED_APPS = [
+    "django.contrib.contenttypes", "django.contrib.auth", "django.contrib.sessions", "rest_framework", "channels", "axes",
+    "checkpoints", "runs", "hitl",
+]
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.sqlite3"}}
+ROOT_URLCONF = "shop.urls"
+"""
+URLS = """
+from django.urls import include, path
+
+urlpatterns = [
+    path("desk/", include("hitl.urls")),
+    path("desk/api/v1/", include("runs.urls")),
+    path("desk/api/v1/", include("hitl.api.urls")),
+]
+"""
+WALK = """
+import django
+django.setup()
+from celery import current_app
+from django.test import Client
+from django.test.utils import setup_test_environment
+from checkpoints.database.people import User
+from tests import quick
+from tests.programs.settings import Api, drive, said
+
+setup_test_environment()
+current_app.conf.broker_url = "memory://"
+said("check")
+said("migrate", "--verbosity", "0")
+said("makemigrations", "--check", "--dry-run")
+User.objects.create_superuser("ada", "ada@example.org", "a long and odd one")
+quick.load_templates()
+api = Api("/desk/api/v1/", said("api_token", "ada").split()[-1])
+assert Client().get("/desk/api/v1/work-orders").status_code == 401
+status, order = api.call("POST", "work-orders", {"template": "writing"})
+assert status == 201, order
+assert api.approved(order["id"]) == "completed"
+order = said("workorder", "--user", "ada", "create", "--template", "writing").strip()
+assert drive(order) == "paused"
+said("workorder", "--user", "ada", "approve", order)
+print("whole")
+"""
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """A project of four settings."""
+    (tmp_path / "shop").mkdir()
+    for name, text in (("__init__", ""), ("settings", SETTINGS), ("urls", URLS), ("walk", WALK)):
+        (tmp_path / "shop" / f"{name}.py").write_text(text)
+
+    return tmp_path
+
+
+def test_a_project_of_four_settings_migrates_orders_and_answers(shop):
+    """Before, some fifty settings were missing, one after the other, each as an AttributeError."""
+    done = walking.run("shop.walk", {"DJANGO_SETTINGS_MODULE": "shop.settings"}, cwd=shop, search=str(shop))
+    assert done.stdout == "whole\n", done.stdout + done.stderr
+    assert (shop / "shop.sqlite3").exists()
+
+
+def test_settings_of_a_project_stay_and_the_rest_is_filled_in():
+    class Given:
+        WAYSTATION_CLAIM_SECONDS = 5
+        WAYSTATION_DATA = "/srv/shop"
+
+    defaults.fill(Given)
+    given = vars(Given)
+    assert (given["WAYSTATION_CLAIM_SECONDS"], given["WAYSTATION_GIT_SCHEMES"]) == (5, ["https"])
+    assert str(given["WAYSTATION_SHARED"]) == "/srv/shop/shared" and str(given["WAYSTATION_FILES"][-1]) == "/srv/shop/inbox"
+
+
+def test_every_setting_that_the_apps_read_has_a_default():
+    """A new one without a default would be missed in other projects only."""
+    read = {
+        name
+        for app in ("checkpoints", "runs", "hitl")
+        for path in (ROOT / app).rglob("*.py")
+        for name in re.findall(r"(?<!\w)settings\.(WAYSTATION_[A-Z_]+[A-Z]|REDIS_URL|NUM_PROXIES)", path.read_text())
+    }
+
+    class Given:
+        pass
+
+    defaults.fill(Given)
+    assert len(read) > 60
+    assert {name for name in read if not hasattr(Given, name)} == set()
+
+
+def test_an_api_that_a_project_leaves_unguarded_is_an_error(settings):
+    """Django REST framework by itself lets in everybody."""
+    assert checks.api_is_guarded() == []
+    settings.REST_FRAMEWORK = {**rest.FRAMEWORK, "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"]}
+    [error] = checks.api_is_guarded()
+    assert "hitl.http.authentication.WithinScope" in error.msg and error.is_serious()
+    settings.REST_FRAMEWORK = {}
+    assert "IsAuthenticated" in checks.api_is_guarded()[0].msg
+    assert django_settings.REST_FRAMEWORK == {}

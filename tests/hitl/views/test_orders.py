@@ -1,0 +1,457 @@
+"""The pages as a browser without JavaScript gets them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from html.parser import HTMLParser
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from django.utils.html import escape
+
+from hitl.models import Decision
+from runs.models import Pause, WorkOrder
+from runs.workflows.base import Ask, Go, Report
+from tests.conftest import drive, fresh, pause_of
+from tests.databases.whole import rows
+from tests.worlds.repositories import make_repository
+from tests.worlds.scripted_step import order_that as order_that
+
+pytestmark = pytest.mark.django_db
+
+
+def text(response):
+    return response.content.decode()
+
+
+def url(order, tail=""):
+    return f"/work-orders/{order.shown_id}/{tail}"
+
+
+def decide(page, order, action, **fields):
+    return page.post(f"/pauses/{pause_of(order).shown_id}/decide", {"action": action, **fields})
+
+
+@pytest.fixture
+def bens(ben):
+    client = Client()
+    client.force_login(ben)
+    return client
+
+
+# Inbox and list.
+
+
+def test_an_empty_inbox_explains_itself(page):
+    assert "Nothing waits for you" in text(page.get("/"))
+
+
+def test_the_inbox_names_what_waits_and_the_badge_counts_the_same(page, make_order):
+    """F9."""
+    for title in ("Letter", "Speech"):
+        drive(make_order(title=title))
+    shown = text(page.get("/"))
+    assert shown.count("Waiting for Plan Approval") == 2
+    assert "Letter" in shown
+    assert "<title>(2) Inbox" in shown
+    assert "<span data-count>2</span>" in shown
+
+
+def test_an_answered_question_moves_from_the_waiting_to_the_history(page, paused):
+    """F9."""
+    decide(page, paused, "revise", feedback="Add tests")
+    waiting, history = text(page.get("/")).split('id="history"')
+    assert "Waiting for Plan Approval" not in waiting
+    assert "Revised" in history
+    assert "Add tests" in history
+    assert "Ana Ruiz" in history
+
+
+def test_a_colleague_sees_the_same_question(bens, paused):
+    assert url(paused) in text(bens.get("/"))
+
+
+def test_the_live_part_is_the_page_without_its_frame(page, paused):
+    for path in ("/", url(paused)):
+        part = text(page.get(f"{path}?live"))
+        assert "<html" not in part
+        assert "Waiting for Plan Approval" in part
+
+
+def test_the_list_shows_where_each_order_stands(page, paused):
+    shown = text(page.get("/work-orders/"))
+    assert url(paused) in shown
+    assert "Paused" in shown
+    assert "Awaiting plan approval" in shown
+
+
+def test_the_list_goes_on_page_by_page(page, make_order):
+    made = [make_order().shown_id for _ in range(31)]
+    first = text(page.get("/work-orders/"))
+    [following] = re.findall(r'\?before=(wo_\w+)"', first)
+    second = text(page.get("/work-orders/", {"before": following}))
+    assert made[0] in second
+    assert made[0] not in first
+    assert made[30] in first
+
+
+@pytest.mark.parametrize("before", ["x", "wo_1", "\x00", "wo_" + "z" * 26])
+def test_a_page_after_nothing_is_not_found(page, before):
+    assert page.get("/work-orders/", {"before": before}).status_code == 404
+
+
+# A new order.
+
+
+def test_an_order_is_made_from_the_form(page, templates, team):
+    response = page.post("/work-orders/new", {"template": "writing", "title": "Letter", "request": "Dear", "team": team.pk})
+    order = WorkOrder.objects.get()
+    assert (response.status_code, response["Location"]) == (302, url(order))
+    assert (order.title, order.request, order.thread.team) == ("Letter", "Dear", team)
+
+
+@pytest.mark.parametrize(
+    "place", ["/etc", "/nonexistent", "relative", "https://evil.example/x", "file:///etc", "ext::sh -c id", "-oProxyCommand=x"]
+)
+def test_a_bad_repository_is_refused_beside_its_field_and_what_was_typed_is_kept(page, templates, place):
+    response = page.post("/work-orders/new", {"template": "repo-tidy", "repository_url": place, "request": "Do this"})
+    shown = text(response)
+    assert response.status_code == 422
+    assert "The order was not made." in shown
+    assert 'class="errorlist"' in shown
+    assert escape(place) in shown
+    assert "Do this" in shown
+    assert not WorkOrder.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"repository_url": ""},
+        {"title": "x" * 201},
+        {"request": "x" * 20_001},
+        {"title": "a\x00"},
+        {"team": "99"},
+        {"team": "x"},
+        {"input.rules": "\x00"},
+    ],
+)
+def test_what_is_missing_or_too_much_is_said_on_the_form(page, templates, fields):
+    response = page.post("/work-orders/new", {"template": "repo-tidy", **fields})
+    assert response.status_code == 422
+    assert 'class="errorlist"' in text(response)
+    assert not WorkOrder.objects.exists()
+
+
+def test_an_order_on_a_real_repository_is_made(page, templates, tmp_path):
+    folder = make_repository(tmp_path / "repository", {"a.py": "import os\n"})
+    page.post("/work-orders/new", {"template": "repo-tidy", "repository_url": str(folder)})
+    assert WorkOrder.objects.get().repository_url == str(folder)
+
+
+# The page of an order.
+
+
+def test_a_paused_order_shows_its_card(page, paused):
+    """S4-37, S4-38. What folds, ages, is coloured and turns is seen in a browser: `stories/test_card_story.py`, `test_levels.py`."""
+    shown = text(page.get(url(paused)))
+    for words in ("⏸️ Waiting for Plan Approval", "<h1>Plan 1</h1>", "Show More", "Paused just now", "Approve", "Revise", "Cancel"):
+        assert words in shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(59, "just now"), (60, "1 minute ago"), (5 * 60, "5 minutes ago"), (2 * 3600, "2 hours ago"), (86_400, "1 day ago")],
+)
+def test_the_card_says_how_long_ago_its_pause_began(page, paused, seconds, words):
+    """S4-40 as the server says it. That it goes on without being loaded again is seen in a browser: `stories/test_card_story.py`."""
+    Pause.objects.update(opened_at=timezone.now() - dt.timedelta(seconds=seconds))
+    assert f">Paused {words}</time>" in text(page.get(url(paused)))
+
+
+def test_the_card_asks_for_feedback_and_for_confirmation(page, paused):
+    """The words of S4-60 and S4-61, as they reach a browser without JavaScript."""
+    shown = text(page.get(url(paused)))
+    for words in ("Provide feedback for revision...", "Submit Revision", "Are you sure you want to cancel this work order?", "Yes, Cancel"):
+        assert words in shown
+
+
+def test_the_card_sits_between_the_details_and_the_log(page, paused):
+    """S4-50."""
+    shown = text(page.get(url(paused)))
+    assert shown.index("<h1>Writing") < shown.index("⏸️") < shown.index("Execution log")
+
+
+@pytest.mark.parametrize(("approvals", "heading"), [(1, "⏸️ Waiting for Implementation Review"), (2, "⏸️ Waiting for Review Decision")])
+def test_each_phase_has_its_heading(page, paused, approvals, heading):
+    """S4-37, S4-62."""
+    for _ in range(approvals):
+        decide(page, paused, "approve")
+        drive(paused)
+    assert heading in text(page.get(url(paused)))
+
+
+def test_the_patch_and_the_extra_answer_are_on_the_card(page, paused):
+    """S4-2, S4-38."""
+    decide(page, paused, "approve")
+    drive(paused)
+    shown = text(page.get(url(paused)))
+    assert "1 file changed" in shown
+    assert "Approve and skip review" in shown
+    patch = page.get(f"/pauses/{pause_of(paused).shown_id}/patch")
+    assert (patch["Content-Type"], patch["X-Content-Type-Options"]) == ("text/plain; charset=utf-8", "nosniff")
+    assert text(patch).startswith("diff --git a/x b/x")
+
+
+def test_an_approval_leads_back_to_the_order_without_its_card(page, paused):
+    """S4-59 without JavaScript, but for its spinner."""
+    response = page.post(f"/pauses/{pause_of(paused).shown_id}/decide", {"action": "approve", "revision": "1"}, follow=True)
+    assert response.redirect_chain == [(url(paused), 302)]
+    assert "⏸️" not in text(response)
+    assert "Workflow resumed with decision: approve" in text(response)
+
+
+def test_while_the_step_runs_again_the_page_says_so(page, paused):
+    """S4-60, C25: with the feedback that was given, until the next card."""
+    decide(page, paused, "revise", feedback="Add error handling")
+    shown = text(page.get(url(paused)))
+    assert "Re-running planning with feedback..." in shown
+    assert "Add error handling" in shown
+    drive(paused)
+    assert "Re-running planning with feedback..." not in text(page.get(url(paused)))
+    assert "Plan 2" in text(page.get(url(paused)))
+
+
+@pytest.mark.parametrize("feedback", ["", "  "])
+def test_a_revision_without_feedback_keeps_the_page_and_says_why(page, paused, feedback):
+    before = rows()
+    response = decide(page, paused, "revise", feedback=feedback, revision="1")
+    assert response.status_code == 422
+    assert "a revision needs feedback" in text(response)
+    assert "⏸️ Waiting for Plan Approval" in text(response)
+    assert rows() == before
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"action": ""},
+        {"action": "maybe"},
+        {"action": "approve", "revision": "x"},
+        {"action": "approve", "revision": "0"},
+        {"action": "approve", "revision": "9" * 30},
+        {"action": "a\x00"},
+        {"action": "revise", "feedback": "a\x00"},
+        {"action": "revise", "feedback": "x" * 20_001},
+    ],
+)
+def test_a_form_that_makes_no_sense_decides_nothing(page, paused, fields):
+    before = rows()
+    response = page.post(f"/pauses/{pause_of(paused).shown_id}/decide", fields)
+    assert response.status_code in {400, 422}
+    assert "Nothing was decided" in text(response)
+    assert "⏸️ Waiting for Plan Approval" in text(response)
+    assert rows() == before
+
+
+@pytest.mark.parametrize("second", ["approve", "cancel", "revise"])
+def test_the_second_answer_gets_a_calm_page_that_names_the_first(page, bens, paused, second):
+    """P1, F0, F8, F18."""
+    pause = pause_of(paused).shown_id
+    decide(page, paused, "approve")
+    before = rows()
+    response = bens.post(f"/pauses/{pause}/decide", {"action": second, "feedback": "x"})
+    assert response.status_code == 409
+    assert "Already approved by Ana Ruiz at" in text(response)
+    assert "Your answer was not recorded" in text(response)
+    assert rows() == before
+
+
+def test_an_answer_to_an_older_revision_shows_the_new_one(page, bens, paused):
+    """F16."""
+    decide(page, paused, "revise", feedback="Add tests")
+    drive(paused)
+    response = decide(bens, paused, "approve", revision="1")
+    assert response.status_code == 409
+    assert "at revision 2 by now" in text(response)
+    assert "Plan 2" in text(response)
+    assert Decision.objects.count() == 1
+
+
+def test_after_the_last_round_the_card_says_why_revise_is_closed(page, paused):
+    for number in (1, 2, 3):
+        decide(page, paused, "revise", feedback=str(number))
+        drive(paused)
+    shown = text(page.get(url(paused)))
+    assert "Revise is closed: this was sent back 3 times already" in shown
+    assert "Submit Revision" not in shown
+    assert decide(page, paused, "revise", feedback="4").status_code == 422
+
+
+def test_cancelling_asks_first_and_asking_changes_nothing(page, paused):
+    """S4-43, S4-61, F1."""
+    before = rows()
+    shown = text(page.get(url(paused, "cancel")))
+    assert "Are you sure you want to cancel this work order?" in shown
+    assert "Yes, Cancel" in shown
+    assert rows() == before
+
+
+def test_a_cancelled_order_shows_failed_and_why(page, paused):
+    """S4-61."""
+    response = page.post(url(paused, "cancel"), follow=True)
+    shown = text(response)
+    assert "⏸️" not in shown
+    assert "Failed" in shown
+    assert "Cancelled by user at planning phase" in shown
+    assert page.post(url(paused, "cancel")).status_code == 409
+
+
+def test_a_failed_order_says_what_happened_and_can_be_retried(page, make_order):
+    order = drive(make_order("writing-fail"))
+    assert "The shop is closed. Try again in the morning." in text(page.get(url(order)))
+    assert page.post(url(order, "retry")).status_code == 302
+    assert fresh(order).status == "pending"
+    assert "Only a failed work order can be retried" in text(page.post(url(order, "retry"), follow=True))
+
+
+def test_an_order_whose_state_was_damaged_still_has_a_page(page, paused):
+    """C24: it says so, loses nothing, and can be cancelled."""
+    from tests.runs.accidents.test_recovery import damage_head
+
+    damage_head(paused, "{")
+    response = decide(page, paused, "approve")
+    assert response.status_code == 409
+    assert "does not match its digest" in text(response)
+    assert page.get("/work-orders/").status_code == 200
+    assert page.post(url(paused, "cancel")).status_code == 302
+
+
+# What others wrote never runs.
+
+ATTACKS = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "</textarea><script>alert(1)</script>",
+    "{{ order.thread }}",
+    "[x](javascript:alert(1))",
+    "<javascript:alert(1)>",
+    "[x]: javascript:alert(1)\n\n[x]",
+    "[x](data:text/html;base64,PHNjcmlwdD4=)",
+    "![x](https://evil.example/pixel.png)",
+    '<a href="javascript:alert(1)">x</a>',
+    "`</code><script>alert(1)</script>`",
+]
+LOADS = {"iframe", "object", "embed", "base", "style", "applet", "frame", "math", "video", "audio", "template"}
+ADDRESSES = {"href", "src", "action", "formaction", "xlink:href", "srcset", "poster"}
+
+
+class Danger(HTMLParser):
+    """Collects markup that would run or load something of others. The product's own is under /static, its icons have a viewBox."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        values = {name: (value or "").strip().lower() for name, value in attrs}
+        own = values.get("src", "").startswith("/static/")
+        icon = tag != "svg" or "viewbox" in values
+        foreign = any(re.match(r"(javascript|data|vbscript):|https?:|//", values[name]) for name in ADDRESSES & values.keys() if tag != "a")
+        script = any(re.match(r"(javascript|data|vbscript):", values[name]) for name in ADDRESSES & values.keys())
+        handler = any(name.startswith("on") for name in values) or "style" in values
+        if tag in LOADS or (tag in {"script", "img"} and not own) or not icon or foreign or script or handler:
+            self.found.append(self.get_starttag_text() or tag)
+
+
+def dangerous(shown):
+    danger = Danger()
+    danger.feed(shown)
+    return danger.found
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
+def test_what_a_person_or_a_step_writes_never_runs(page, order_that, attack):
+    report = Report(
+        content=f"# Plan\n\n{attack}\n",
+        patch=f"diff --git a/{attack} b/{attack}\n@@ -1 +1 @@\n+{attack}\n",
+        facts={attack: attack},
+        effects=[attack],
+    )
+    ways = {"approve": "finish", "revise": "planning", "other": "finish"}
+    order = order_that(
+        lambda state, context: context.log(attack) or Ask(question=attack[:200], ways=ways, labels={"other": attack}, report=report)
+    )
+    WorkOrder.objects.update(title=attack[:200], request=attack, input={attack: attack}, repository_url=attack)
+    drive(order)
+    for path in (url(order), "/", "/work-orders/", url(order, "cancel")):
+        assert dangerous(text(page.get(path))) == [], path
+    decide(page, order, "revise", feedback=attack)
+    for path in (url(order), "/"):
+        assert dangerous(text(page.get(path))) == [], path
+
+
+def test_the_form_shows_what_was_typed_and_runs_none_of_it(page, templates):
+    for attack in ATTACKS:
+        fields = {"template": "repo-tidy", "title": attack, "request": attack, "repository_url": attack}
+        assert dangerous(text(page.post("/work-orders/new", fields))) == []
+
+
+def test_the_check_for_dangerous_markup_would_notice():
+    for attack in (
+        "<script>x",
+        "<script>alert(1)</script>",
+        "<img src=x onerror=y>",
+        "<p onclick=x>",
+        '<a href="javascript:x">',
+        "<svg onload=x>",
+        '<img src="https://evil.example/a">',
+    ):
+        assert dangerous(attack + ">"), attack
+
+
+@pytest.mark.parametrize("path", ["/", "/work-orders/", "/work-orders/new", "/login", "/nothing"])
+def test_every_page_forbids_foreign_and_inline_scripts(page, path):
+    response = page.get(path)
+    policy = response["Content-Security-Policy"]
+    assert "script-src 'self'" in policy
+    assert "unsafe-inline" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert response["X-Content-Type-Options"] == "nosniff"
+
+
+def test_no_page_has_inline_scripts_or_styles(page, paused):
+    """What the policy forbids is not there to begin with."""
+    for path in ("/", "/work-orders/", "/work-orders/new", url(paused), url(paused, "cancel")):
+        shown = text(page.get(path))
+        assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son[a-z]+=", shown), path
+
+
+@pytest.mark.parametrize("odd", ["a\x00b", "caf\udce9.py"], ids=["nul", "surrogate"])
+def test_a_log_line_with_odd_text_does_not_break_the_page(page, order_that, odd):
+    order = drive(order_that(lambda state, context: context.log(odd, level="warning", file=odd) or Go()))
+    assert page.get(url(order)).status_code == 200
+
+
+def test_the_login_leads_to_the_page_that_was_asked_for(client, ana, paused):
+    response = client.get(url(paused))
+    assert response["Location"] == f"/login?next={url(paused)}"
+    response = client.post(response["Location"], {"username": "ana", "password": "ana's long password", "next": url(paused)})
+    assert response["Location"] == url(paused)
+
+
+def test_the_login_leads_to_no_other_site(client, ana):
+    response = client.post("/login", {"username": "ana", "password": "ana's long password", "next": "https://evil.example/"})
+    assert response["Location"] == "/"
+
+
+def test_a_wrong_password_is_refused_without_saying_what_was_wrong(client, ana):
+    said = [text(client.post("/login", {"username": name, "password": "wrong"})) for name in ("ana", "nobody")]
+    tokens = re.compile(r'name="csrfmiddlewaretoken" value="\w+"|value="(ana|nobody)"')
+    assert tokens.sub("", said[0]) == tokens.sub("", said[1])
+    assert "Please enter a correct username and password" in said[0]

@@ -1,0 +1,148 @@
+"""`waiting_external`, `resumed` and `expired` as states that are watched: one by one, in a list, counted, live, and on the page (S3-42)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from hitl.decisions import services
+from hitl.models import ApiToken, Via
+from hitl.wait_gate import lifecycles
+from runs.engine.advance import advance
+from runs.models import Pause, Run
+from runs.states import Lifecycle
+from tests.conftest import drive, pause_of
+from tests.worlds.other_engine import URL, answer, ask, run_out
+
+pytestmark = pytest.mark.django_db
+
+
+def where(client: Any, run_id: str) -> tuple[str, str]:
+    told = client.get(f"{URL}/{run_id}").json()
+    return told["status"], told["lifecycle"]
+
+
+def listed(client: Any, query: str = "") -> list[str]:
+    return [row["run_id"] for row in client.get(f"{URL}{query}").json()["results"]]
+
+
+def test_a_wait_is_waiting_then_resumed_also_behind_its_end_until_the_next(ana, api):
+    """S3-42: an answered wait was `running` and then `completed`, though the engine that asked only went on with it then."""
+    client = api(ana)
+    pause = ask(client, "booking-1")
+    assert where(client, "booking-1") == ("waiting_external", "waiting_external")
+    answer(client, "booking-1")
+    assert where(client, "booking-1") == ("running", "resumed")
+    advance(pause.run_id, budget=5)
+    assert where(client, "booking-1") == ("completed", "resumed")
+    ask(client, "booking-1", node_id="post")
+    assert where(client, "booking-1") == ("waiting_external", "waiting_external")
+    assert listed(client) == ["booking-1"]
+
+
+def test_a_wait_that_nobody_answered_is_expired_and_one_that_was_cancelled_failed(ana, api):
+    """S3-42, S3-6: both were `failed`, told apart by a failure code alone."""
+    client = api(ana)
+    run_out(ask(client, "late"))
+    assert where(client, "late") == ("failed", "expired")
+    ask(client, "unwanted")
+    client.post(f"{URL}/unwanted/resume", {"payload": "cancel"}, format="json")
+    assert where(client, "unwanted") == ("failed", "failed")
+
+
+def test_a_run_of_ours_is_resumed_while_it_goes_on_after_an_answer(paused, ana, api):
+    """S3-42: of runs of Waystation's own nothing told `resumed` from `running`."""
+    client, run_id = api(ana), paused.latest_run.shown_id
+    assert where(client, run_id) == ("waiting_external", "waiting_external")
+    services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+    assert where(client, run_id) == ("running", "resumed")
+    while pause := Pause.objects.open().filter(run=paused.latest_run).first() or (drive(paused) and Pause.objects.open().first()):
+        services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
+    assert where(client, run_id) == ("completed", "completed")
+
+
+def test_runs_are_listed_by_their_state_and_each_in_exactly_one(ana, ben, zoe, api, make_order):
+    """S3-42: no list had `resumed`, and another engine's runs were in none by their own names."""
+    client = api(ana)
+    begun = make_order().latest_run.shown_id
+    asking = drive(make_order()).latest_run.shown_id
+    done = drive(make_order("writing-quick")).latest_run.shown_id
+    run_out(ask(client, "late"))
+    for name in ("answered", "asks-again"):
+        ask(client, name)
+        answer(client, name)
+    ask(client, "asks-again", node_id="post")
+    ask(client, "unwanted")
+    client.post(f"{URL}/unwanted/resume", {"payload": "cancel"}, format="json")
+    found = {state: listed(client, f"?lifecycle={state}") for state in Lifecycle.values}
+    assert found == {
+        "running": [begun],
+        "waiting_external": ["asks-again", asking],
+        "resumed": ["answered"],
+        "expired": ["late"],
+        "completed": [done],
+        "failed": ["unwanted"],
+    }
+    assert sorted(listed(client)) == sorted(name for names in found.values() for name in names)
+    assert all(where(client, name)[1] == state for state, names in found.items() for name in names)
+    assert listed(api(zoe)) == []
+    row = client.get(f"{URL}?lifecycle=waiting_external&limit=1").json()["results"][0]
+    assert (row["blocking_reason"], row["next_deadline"] is not None) == ("needs_a_word", True)
+    assert client.get(f"{URL}?lifecycle=asleep").json()["code"] == "invalid"
+
+
+def test_the_list_says_of_each_run_what_it_says_of_it_alone(ana, api, make_order, django_assert_max_num_queries):
+    """S3-42: one rule in two forms, a query and a function, and as many queries for many runs as for one."""
+    client = api(ana)
+    for number in range(4):
+        ask(client, f"run-{number}")
+        drive(make_order())
+    for run in Run.objects.select_related("definition"):
+        state = lifecycles.of(run, run.pauses.order_by("-id").first())
+        assert [each for each in Lifecycle if lifecycles.among(Run.objects.filter(pk=run.pk), each).exists()] == [state]
+    with django_assert_max_num_queries(8):
+        assert len(listed(client)) == 8
+
+
+def test_what_waits_was_resumed_and_has_expired_is_counted_for_who_sees_it(ana, zoe, api):
+    """S3-42: the counters were on the operators' page alone, and no program could read them."""
+    client = api(ana)
+    run_out(ask(client, "late"))
+    ask(client, "answered")
+    answer(client, "answered")
+    ask(client, "unwanted")
+    client.post(f"{URL}/unwanted/resume", {"payload": "cancel"}, format="json")
+    ask(client, "open")
+    told = client.get(f"{URL}/wait/counts").json()
+    assert {name: told[name] for name in ("waiting_external", "resumed", "expired")} == {"waiting_external": 1, "resumed": 1, "expired": 1}
+    nothing = client.get(f"{URL}/wait/counts?hours=0").json()
+    assert (nothing["waiting_external"], nothing["resumed"]) == (1, 0)
+    others = api(zoe).get(f"{URL}/wait/counts").json()
+    assert (others["waiting_external"], others["resumed"], others["expired"]) == (0, 0, 0)
+    for wrong in ("-1", "many", "745"):
+        assert client.get(f"{URL}/wait/counts?hours={wrong}").status_code == 400
+
+
+def test_a_token_that_asks_is_told_of_its_persons_own_alone(ana, ben, api, team):
+    """S3-42, F4: a team's runs are in its members' lists, and not in those of a program that only asks."""
+    ask(api(ben), "bens", team=team.name)
+    assert listed(api(ana)) == ["bens"]
+    program = Client(headers={"authorization": f"Bearer {ApiToken.make(ana, name='asks', scope='ask')[1]}"})
+    assert program.get(URL).json()["results"] == []
+    assert program.get(f"{URL}/wait/counts").json()["waiting_external"] == 0
+
+
+def test_the_page_of_an_answered_wait_says_resumed_and_no_message_is_promised(ana, api):
+    """S3-42: it said "The run is complete" and "A new message starts the next run", on a page that takes none."""
+    client, page = api(ana), Client()
+    pause = ask(client, "booking-1")
+    answer(client, "booking-1")
+    advance(pause.run_id, budget=5)
+    page.force_login(ana)
+    shown = page.get(f"/threads/{pause.run.thread.shown_id}/").content.decode()
+    assert "The question was answered" in shown
+    assert '<span class="status resumed">Resumed</span>' in shown
+    assert "The run is complete" not in shown
+    assert '<span class="status resumed">Resumed</span>' in page.get("/threads/").content.decode()

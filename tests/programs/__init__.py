@@ -1,0 +1,1 @@
+"""Programs that tests start: scripted and hostile coding agents, a sandbox that holds nobody."""

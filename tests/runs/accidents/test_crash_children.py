@@ -1,0 +1,185 @@
+"""A process dies at every statement and commit of what parents and children do. The family ends as an undisturbed one, nothing doubled."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from checkpoints import store
+from hitl.decisions import services
+from hitl.models import Via
+from runs import definitions
+from runs import services as runs
+from runs.engine.advance import advance
+from runs.models import Pause, Run, WorkOrder
+from runs.states import ENDED
+from tests.conftest import fresh
+from tests.killed import moments
+from tests.runs.accidents.test_crash_points import every_death as each_death
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]  # what is asked of each database, test_crash_points asks
+
+ASKING = {"pause_after": True, "pause_phase": "asking"}
+
+
+@pytest.fixture
+def family(templates, ana, team):
+    """`family(fails=…, asks=…)`: an order whose second step gathers the children `one` and `two`."""
+    moments.load()
+
+    def make(*, fails: bool = False, asks: bool = False) -> WorkOrder:
+        one = {"step_type": "execute", "name": "one", "step_template_slug": "model-work", **(ASKING if asks else {})}
+        two = {"step_type": "execute", "name": "two", "step_template_slug": "model-fail"}
+        slug = f"family-{'fails' if fails else 'works'}-{'asks' if asks else 'goes'}"
+        definitions.edit_step_template(slug, title="Crew", config={"parallel": True, "into": "parts"}, sub_steps=[one, two])
+        crew = {"step_type": "execute", "name": "crew", "step_template_slug": slug}
+        finish = {"step_type": "deliver", "name": "finish", "step_template_slug": "model-end"}
+        definitions.edit_template(slug, title=slug, needs_repository=False, steps=[crew, finish])
+        order = moments.make(slug, by=ana, team=team)
+        moments.FAILURES[f"{order.shown_id}/two"] = 10**6 if fails else 0
+        return order
+
+    return make
+
+
+def gathered(order: WorkOrder) -> WorkOrder:
+    advance(order.latest_run.pk, budget=60)
+    return fresh(order)
+
+
+def kid(order: WorkOrder, name: str) -> Run:
+    return Run.objects.filter(work_order=order, child_name=name).latest("created_at")
+
+
+def settled(order: WorkOrder, by, *, mend: bool = False) -> WorkOrder:
+    """Workers work and a person approves until the order ends; with `mend` a failed one is retried once its cause is gone."""
+    for _ in range(20):
+        moments.work_off()
+        for pause in Pause.objects.open().filter(run__work_order=order):
+            services.decide(pause.pk, action="approve", by=by, via=Via.REST)
+        order = fresh(order)
+        if mend and order.latest_run.status == "failed":
+            moments.FAILURES[f"{order.shown_id}/two"] = 0
+            runs.retry(order.pk, by=by)
+        elif not Run.objects.live().filter(work_order=order).exists():
+            return fresh(order)
+    raise AssertionError("the family does not end")
+
+
+def story(order: WorkOrder) -> dict[str, Any]:
+    """What a person could tell about the family, without ids."""
+    names = {run.shown_id: run.child_name or "parent" for run in Run.objects.filter(work_order=order)}
+    head = order.thread.head
+    assert head is not None
+    state = store.load(head)
+    results = [key for part in state.get("parts", {}).values() for key in part["results"]] + state.get("results", [])
+    assert len(results) == len(set(results))
+    crash_effects = [key for key in moments.EFFECTS if key.split("/")[0] in names]
+    for run in Run.objects.filter(work_order=order):
+        if run.status in ENDED:
+            assert not Pause.objects.open().filter(run=run).exists()
+    return {
+        "runs": sorted(Run.objects.filter(work_order=order).values_list("child_name", "status", "failure_code", "error", "awaited")),
+        "results": [f"{names[key.split('/')[0]]}/{key.split('/', 1)[1]}" for key in results],
+        "gathered": {name: one["status"] for name, one in state.get("gathered", {}).items()},
+        "effects": sorted(f"{names[key.split('/')[0]]}/{key.split('/', 1)[1]}" for key in crash_effects),
+        "events": moments.facts(order.thread_id),
+        "questions": sorted(Pause.objects.filter(run__work_order=order).values_list("step", "status")),
+    }
+
+
+every_death = partial(each_death, told=story)
+
+
+def test_children_are_started_all_or_none(family, ben):
+    """P3, P4: the gather's commit holds parent, threads, runs, checkpoints and events of all children."""
+    assert every_death(family, lambda order: advance(order.latest_run.pk, budget=60), lambda order: settled(order, ben)) > 8
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["completes", "fails"])
+def test_a_child_ends_and_is_counted_or_neither(family, ben, fails):
+    """P3, P4: its end and its parent's count are one commit."""
+
+    def make():
+        return gathered(family(fails=fails))
+
+    assert every_death(make, lambda order: advance(kid(order, "two").pk, budget=60), lambda order: settled(order, ben)) > 8
+
+
+def test_a_join_is_whole_or_done_again(family, ben):
+    """P4."""
+
+    def make():
+        order = gathered(family())
+        for name in ("one", "two"):
+            advance(kid(order, name).pk, budget=60)
+        return order
+
+    assert every_death(make, lambda order: advance(order.latest_run.pk, budget=60), lambda order: settled(order, ben)) > 5
+
+
+def test_the_first_failure_ends_the_whole_family_or_nobody(family, ben):
+    """F23: the parent's failure, the end of the child that asks, and its question's closing are one commit."""
+
+    def make():
+        order = gathered(family(fails=True, asks=True))
+        for name in ("one", "two"):
+            advance(kid(order, name).pk, budget=60)
+        return order
+
+    assert every_death(make, lambda order: advance(order.latest_run.pk, budget=60), lambda order: settled(order, ben)) > 8
+
+
+@pytest.mark.parametrize("claimed", [False, True], ids=["waiting", "asking"])
+def test_a_family_is_cancelled_as_a_whole_or_not_at_all(family, ben, claimed):
+    """F23, P6."""
+
+    def make():
+        order = gathered(family(asks=True))
+        if claimed:
+            advance(kid(order, "one").pk, budget=60)
+        return order
+
+    def cancel(order):
+        services.cancel_order(order.pk, by=ben, via=Via.REST)
+
+    def settle(order):
+        moments.insist(partial(cancel, order))
+        return settled(order, ben)
+
+    assert every_death(make, cancel, settle) > 10
+
+
+@pytest.mark.parametrize("action", ["approve", "cancel"])
+def test_a_childs_question_is_answered_as_a_whole_or_not_at_all(family, ben, action):
+    """P1, P2, P3."""
+
+    def make():
+        order = gathered(family(asks=True))
+        for name in ("one", "two"):
+            advance(kid(order, name).pk, budget=60)
+        return order
+
+    def answer(order):
+        pause = Pause.objects.filter(run__work_order=order).earliest("id")
+        services.decide(pause.pk, action=action, by=ben, via=Via.REST)
+
+    def settle(order):
+        moments.insist(partial(answer, order))
+        return settled(order, ben)
+
+    assert every_death(make, answer, settle) > 10
+
+
+def test_children_are_taken_up_again_as_a_whole_or_not_at_all(family, ben):
+    """P5: after a retry the child that had completed does not run again, whenever the worker dies."""
+
+    def make():
+        order = settled(family(fails=True), ben)
+        moments.FAILURES[f"{order.shown_id}/two"] = 0
+        runs.retry(order.pk, by=ben)
+        return fresh(order)
+
+    assert every_death(make, lambda order: advance(order.latest_run.pk, budget=60), lambda order: settled(order, ben)) > 8

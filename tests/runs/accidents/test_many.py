@@ -1,0 +1,140 @@
+"""A hundred orders at once; ten thousand paused ones that cost nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from checkpoints.models import Thread
+from hitl.decisions import deadlines, services
+from hitl.decisions.services import AlreadyAnswered
+from hitl.models import Decision, Via
+from runs.engine import recovery
+from runs.engine.advance import advance
+from runs.models import Pause, Run, WorkOrder
+from tests.conftest import drive, fresh
+from tests.databases.whole import file_database as file_database
+from tests.killed import moments
+from tests.worlds import lost_worker
+
+ORDERS = 100
+PAUSED = 10_000
+DAY = dt.timedelta(days=1)
+
+
+def all_at_once(jobs, *, threads=8):
+    """Do jobs in a few threads, each with a connection of its own; a refusal is an answer, anything else is an error."""
+
+    def run(job):
+        try:
+            return job()
+        except AlreadyAnswered as refused:
+            return refused
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(run, jobs))
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("file_database")
+def test_a_hundred_orders_at_once_each_end_once(templates, ana, ben, team):
+    """P1, P4: eight threads make them, work on them two at a time, and two people answer each."""
+    moments.load()
+    orders = all_at_once([partial(moments.make, "crash", by=ana, team=team, title=f"order {number}") for number in range(ORDERS)])
+    work = [partial(advance, order.latest_run_id, budget=60) for order in orders for _ in range(2)]
+    all_at_once(work)
+    answers = [
+        partial(services.answer_order, order.pk, action="approve", by=by, via=Via.REST, pause_id=pause.shown_id)
+        for order, pause in [(order, Pause.objects.get(run__work_order=order)) for order in orders]
+        for by in (ana, ben)
+    ]
+    found = all_at_once(answers)
+    all_at_once(work)
+    assert sum(isinstance(answer, Decision) for answer in found) == ORDERS
+    assert Run.objects.filter(status="completed").count() == ORDERS
+    moments.EFFECTS.clear()
+    stories = [moments.story(order.pk) for order in orders]
+    for story in stories:
+        story["decisions"] = [(action, feedback) for action, feedback, _, _ in story["decisions"]]
+    assert all(story == stories[0] for story in stories)
+    moments.check_ledgers()
+
+
+@pytest.fixture
+def ten_thousand_paused(templates, ana, team):
+    """One order that really paused, and ten thousand runs like it."""
+    moments.load()
+    order = drive(moments.make("crash", by=ana, team=team))
+    like = Pause.objects.get()
+    # random keys: uuid7 counts on where more than one is made in a millisecond, and would be ahead of the clock by half a minute
+    threads = Thread.objects.bulk_create(
+        [Thread(id=uuid4(), owner=ana, title=f"paused {number}") for number in range(PAUSED)], batch_size=2000
+    )
+    runs = Run.objects.bulk_create(
+        [
+            Run(id=uuid4(), thread=thread, definition=order.definition, status="paused", epoch=1, due_at=timezone.now())
+            for thread in threads
+        ],
+        batch_size=1000,
+    )
+    Pause.objects.bulk_create(
+        [
+            Pause(
+                id=uuid4(),
+                run=run,
+                checkpoint=like.checkpoint,
+                step=like.step,
+                phase=like.phase,
+                question=like.question,
+                ways=like.ways,
+                opened_at=like.opened_at,
+                deadline_at=like.opened_at + DAY,
+                extendable_until=like.opened_at + DAY,
+                next_at=like.opened_at + DAY,
+            )
+            for run in runs
+        ],
+        batch_size=1000,
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return order
+
+
+@pytest.mark.django_db
+def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(ten_thousand_paused, ana, team):
+    """P7: neither reads a paused run; each goes by an index that holds none of them.
+
+    P8: nor does the sweep for deadlines read what is not due.
+    """
+    with CaptureQueriesContext(connection) as queries:
+        assert deadlines.fire_due(now=timezone.now()) == 0
+    assert len(queries) == 1
+    assert "pause_open_by_next" in Pause.objects.due(now=timezone.now())[: deadlines.BATCH].explain()
+    assert Run.objects.filter(status="paused").count() == PAUSED + 1
+    with CaptureQueriesContext(connection) as queries:
+        assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
+    assert len(queries) == 2
+    lost, overdue = Run.objects.lost(now=timezone.now()), Run.objects.overdue(before=timezone.now())
+    assert "run_running_by_lease" in lost.order_by("lease_until").explain()
+    assert "run_pending_by_due" in overdue.order_by("due_at").explain()
+    order = moments.make("crash", by=ana, team=team)
+    assert order.latest_run_id is not None
+    assert list(recovery.due_again(now=timezone.now(), patience=dt.timedelta(0))) == [(order.latest_run_id, "steps")]
+    with CaptureQueriesContext(connection) as queries:
+        assert lost_worker.claim(order.latest_run_id, now=timezone.now())
+    assert len(queries) == 1
+    moments.expire_leases()
+    assert recovery.take_back(now=timezone.now()) == [(order.latest_run_id, "steps")]
+    assert drive(order).status == "paused"
+    assert WorkOrder.objects.count() == 2
+    assert fresh(order).latest_run.lease_owner == ""

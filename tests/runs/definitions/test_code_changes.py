@@ -1,0 +1,160 @@
+"""Changed or missing code under runs that are under way (P10)."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.urls import reverse
+from django.utils import timezone
+
+from hitl.decisions import services
+from hitl.models import Via
+from hitl.operations import invariants
+from runs import definitions, tasks
+from runs.engine import recovery
+from runs.engine.code_changes import LOOK_AGAIN
+from runs.models import Run
+from runs.states import FAILED
+from runs.workflows.fingerprint import fingerprint
+from tests.conftest import drive, fresh, log_lines, pause_of
+from tests.worlds import steps
+
+pytestmark = pytest.mark.django_db
+
+
+def approve(order, by):
+    services.decide(pause_of(order).pk, action="approve", by=by, via=Via.PAGE)
+
+
+def said(order, words):
+    return [line for line in log_lines(order) if words in line]
+
+
+def make_due(order):
+    """Let the time pass until the code of a held run is looked at again."""
+    Run.objects.filter(pk=order.latest_run_id).update(due_at=timezone.now() - dt.timedelta(seconds=1))
+
+
+def test_a_changed_step_is_said_in_the_log_before_it_runs_and_once(paused, ana, monkeypatch):
+    """P10: paused orders took the new meaning without a word (6 of 6)."""
+    steps.deploy(monkeypatch, work=steps.plan)
+    approve(paused, ana)
+    drive(paused)
+    [words] = said(paused, "has changed since this work was asked for")
+    assert "runs with the code as it is now" in words
+    lines = log_lines(paused)
+    assert lines.index(words) < max(place for place, line in enumerate(lines) if line.startswith("Workflow paused"))
+    run = Run.objects.get(pk=paused.latest_run_id)
+    assert run.code_seen == {"execute": fingerprint(steps.plan)}
+
+
+def test_the_card_and_the_operations_page_name_changed_steps_while_the_order_still_waits(paused, ana, page, monkeypatch):
+    """P10: nothing was on any page."""
+    url = reverse("hitl:order", args=[paused.pk])
+    assert b"data-changed-code" not in page.get(url).content
+    steps.deploy(monkeypatch, work=steps.plan)
+    assert "Code changed since this work was asked for: Work" in page.get(url).content.decode()
+    ana.user_permissions.add(Permission.objects.get(codename="view_run"))
+    text = page.get(reverse("hitl:operations")).content.decode()
+    assert "Changed code" in text
+    assert paused.latest_run.shown_id in text
+
+
+@pytest.fixture
+def held(make_order, ana, monkeypatch, settings):
+    """An order whose run is held at a changed step."""
+    settings.WAYSTATION_ON_CHANGE = "hold"
+    order = make_order()
+    drive(order)
+    steps.deploy(monkeypatch, work=steps.check)
+    approve(order, ana)
+    drive(order)
+    return fresh(order)
+
+
+def test_a_run_is_held_at_a_changed_step_where_the_policy_says_so_and_goes_on_when_the_code_is_back(held, monkeypatch):
+    """P10: it waits as a row; no worker holds it, nothing counts as lost or failed, and the reason is said once."""
+    run = held.latest_run
+    calls = len(steps.CALLS)
+    assert (run.status, run.lost_attempts, run.attempts) == ("pending", 0, 0)
+    assert run.due_at > timezone.now() + dt.timedelta(seconds=LOOK_AGAIN / 2)
+    for _ in range(3):
+        make_due(held)
+        drive(held)
+    assert len(said(held, "its template holds such runs")) == 1
+    assert len(steps.CALLS) == calls
+    steps.deploy(monkeypatch, work=steps.work)
+    make_due(held)
+    drive(held)
+    assert fresh(held).phase == "awaiting_implementation_review"
+    assert Run.objects.get(pk=run.pk).held_because == ""
+    assert said(held, "What the run was held for is over")
+
+
+def test_an_operator_accepts_the_changed_code_of_a_held_run(held, ana, page):
+    """P10."""
+    url = reverse("hitl:accept_code", args=[held.latest_run_id])
+    assert page.post(url).status_code == 403
+    assert fresh(held).latest_run.held_because
+    ana.user_permissions.add(*Permission.objects.filter(codename__in=["view_run", "change_run"]))
+    assert "Accept the new code" in page.get(reverse("hitl:operations")).content.decode()
+    assert page.post(url).status_code == 302
+    drive(held)
+    assert not fresh(held).latest_run.held_because
+    assert said(held, "accepted the changed code")
+    assert fresh(held).latest_run.status != "pending"
+    assert "not held" in page.post(url, follow=True).content.decode()
+
+
+def test_a_step_may_say_otherwise_than_the_setting(templates, make_order, ana, monkeypatch):
+    chain = [
+        {"name": "one", "step_type": "plan", "step_template_slug": "test-work"},
+        {"name": "two", "step_type": "execute", "step_template_slug": "test-check", "on_change": "hold"},
+    ]
+    definitions.edit_template("guarded", steps=chain, needs_repository=False)
+    order = make_order("guarded")
+    steps.deploy(monkeypatch, check=steps.plan)
+    drive(order)
+    run = fresh(order).latest_run
+    assert (run.status, bool(run.held_because)) == ("pending", True)
+    with pytest.raises(definitions.TemplateInvalid):
+        definitions.edit_template("guarded", steps=[{**chain[0], "on_change": "guess"}])
+
+
+def test_a_run_whose_step_function_is_missing_is_held_and_goes_on_when_the_code_is_back(paused, ana, monkeypatch):
+    """P10: a removed step function ended its runs at once, with a list of every function known."""
+    steps.deploy(monkeypatch, work=None)
+    approve(paused, ana)
+    drive(paused)
+    run = fresh(paused).latest_run
+    assert run.status == "pending"
+    assert "'test.work'" in run.held_because
+    assert "Nothing was lost" in run.held_because
+    assert not Run.objects.filter(status=FAILED).exists()
+    assert "test.plan" not in run.held_because
+    steps.deploy(monkeypatch, work=steps.work)
+    make_due(paused)
+    assert run.pk in {pk for pk, _ in recovery.due_again(now=timezone.now(), patience=dt.timedelta(0))}
+    tasks.advance_run(str(run.pk))
+    assert fresh(paused).phase == "awaiting_implementation_review"
+
+
+def test_the_invariant_finds_a_changed_step_that_runs_unsaid(paused, ana, monkeypatch):
+    """P10, with the worker not looking, as it was before."""
+    seen: list[bool] = []
+
+    def look():
+        results = invariants.check(now=timezone.now() + dt.timedelta(hours=1), deep=True)
+        seen.append("ran_changed_code_unsaid" in {result.invariant.code for result in results if result.count})
+
+    approve(paused, ana)
+    steps.deploy(monkeypatch, work=steps.check)
+    monkeypatch.setitem(steps.HOOKS, "execute", look)
+    drive(paused)
+    services.decide(pause_of(paused).pk, action="revise", feedback="again", by=ana, via=Via.PAGE)
+    Run.objects.filter(pk=paused.latest_run_id).update(code_seen={})
+    monkeypatch.setattr("runs.engine.code_changes.tell", lambda held: None)
+    drive(paused)
+    assert seen == [False, True]

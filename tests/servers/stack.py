@@ -1,0 +1,244 @@
+"""The whole product in real processes: Daphne, Celery workers (prefork), beat, on PostgreSQL and Redis, or the one embedded process."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.databases import copies
+from tests.servers.private import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+QUEUES = "control,steps,agents,outbound"
+SERVERS = {
+    "daphne": ("-b", "127.0.0.1", "-p"),
+    "uvicorn": ("--host", "127.0.0.1", "--log-level", "warning", "--ws-per-message-deflate", "false", "--port"),
+}
+T = TypeVar("T")
+UMASK = 0o022
+"""As most shells have it: what others on the machine may read is up to Waystation."""
+
+
+def until(look: Callable[[], T], *, seconds: float = 60, what: str = "it") -> T:
+    """Look again and again until there is something to see; fails with what was seen last."""
+    end = time.monotonic() + seconds
+    while not (seen := look()):
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds} s for {what}; saw {seen!r}")
+        time.sleep(0.05)  # nothing tells what other processes have done
+    return seen
+
+
+class Stack:
+    """Processes that share a data folder and a database. Each runs in a group of its own, so that a kill takes its children along."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.own: dict[str, dict[str, str]] = {}
+        """What a process is told alone, by its name."""
+        self.under: dict[str, list[str]] = {}
+        """Words before its command, by its name."""
+        inherited = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("WAYSTATION_", "TEST_", "DATABASE_", "REDIS_", "DJANGO_"))
+        }
+        self.environment = {
+            **inherited,
+            "WAYSTATION_DATA": str(folder / "data"),
+            "WAYSTATION_REPOSITORIES": str(folder),
+            "WAYSTATION_LEASE_SECONDS": "3",
+            "WAYSTATION_SWEEP_SECONDS": "1",
+            "WAYSTATION_PATIENCE_SECONDS": "2",
+            "PYTHONUNBUFFERED": "1",
+            "WAYSTATION_MODEL_ALLOW": "127.0.0.1",
+            **environment,
+        }
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [*self.under.get(name, []), sys.executable, *arguments],
+                cwd=ROOT,
+                env={**self.environment, **self.own.get(name, {})},
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                umask=UMASK,
+            )
+        self.processes.append(process)
+        return process
+
+    def web(self, server: str = "daphne") -> subprocess.Popen[bytes]:
+        self.environment["DATABASE_POOL"] = "8"
+        process = self.start("web", "-m", server, *SERVERS[server], str(self.port), "project.asgi:application")
+        del self.environment["DATABASE_POOL"]
+        self.wait_for_web()
+        return process
+
+    def worker(self, name: str = "worker", *, queues: str = QUEUES, concurrency: int = 2, pool: str = "prefork") -> subprocess.Popen[bytes]:
+        options = [
+            f"--pool={pool}",
+            f"--concurrency={concurrency}",
+            f"--queues={queues}",
+            "--without-gossip",
+            "--without-mingle",
+            "--without-heartbeat",
+            f"--hostname={name}@tests",
+        ]
+        return self.start(name, "-m", "celery", "-A", "project", "worker", *options)
+
+    def beat(self) -> subprocess.Popen[bytes]:
+        return self.start("beat", "-m", "celery", "-A", "project", "beat", "--scheduler=celery.beat:Scheduler", "--max-interval=1")
+
+    def standalone(self, *options: str) -> subprocess.Popen[bytes]:
+        process = self.start("standalone", "manage.py", "standalone", "--port", str(self.port), *options)
+        self.wait_for_web()
+        return process
+
+    def wait_for_web(self) -> None:
+        server = self.processes[-1]
+
+        def answers() -> bool:
+            assert server.poll() is None, f"the server ended: {self.log_tail()}"
+            try:
+                return self.call("GET", "/login")[0] == 200
+            except OSError:
+                return False
+
+        until(answers, what="the server")
+
+    def log_tail(self) -> str:
+        return " | ".join(path.read_text(errors="replace")[-1500:] for path in self.folder.glob("*.log"))
+
+    def manage(self, *arguments: str, check: bool = True) -> str:
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments], cwd=ROOT, env=self.environment, capture_output=True, text=True, umask=UMASK
+        )
+        assert not check or done.returncode == 0, done.stderr
+        return done.stdout + (done.stderr if not check else "")
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """kill -9 of the process and its children."""
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(10)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(10)
+
+    def call(self, method: str, path: str, body: Any = None, *, token: str = "", headers: dict[str, str] | None = None) -> tuple[int, Any]:
+        """One request; gives the status, and the JSON or text of the answer."""
+        status, _, answer = self.exchange(method, path, body, token=token, headers=headers)
+        return status, answer
+
+    def exchange(
+        self, method: str, path: str, body: Any = None, *, token: str = "", headers: dict[str, str] | None = None
+    ) -> tuple[int, Any, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        sent = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+        connection.request(method, path, json.dumps(body) if body is not None else None, sent)
+        response = connection.getresponse()
+        text = response.read().decode()
+        connection.close()
+        is_json = "json" in (response.getheader("Content-Type") or "")
+        return response.status, response.headers, json.loads(text) if is_json and text else text
+
+    def events(self, order_id: str, token: str, *, after: int = 0) -> Generator[dict[str, Any], None, None]:
+        """The order's events from the live stream, until it ends."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("GET", f"/api/v1/work-orders/{order_id}/logs/stream?after={after}", headers={"Authorization": f"Bearer {token}"})
+        with closing(connection), connection.getresponse() as response:
+            assert response.status == 200, response.read()
+            for line in response:
+                if line.startswith(b"data: "):
+                    yield json.loads(line[6:])
+
+    def wait_for_log(self, order_id: str, token: str, start: str) -> None:
+        """Wait until the order's live log has a line that starts so."""
+        with closing(self.events(order_id, token)) as events:
+            assert any(str(event["data"].get("message", "")).startswith(start) for event in events)
+
+    def paused(self, order_id: str, token: str, phase: str, *, revision: int = 1) -> dict[str, Any]:
+        """Wait until the order asks in this phase."""
+
+        def look() -> dict[str, Any] | None:
+            state = self.call("GET", f"/api/v1/work-orders/{order_id}/pause-state", token=token)[1]
+            return state if state and (state["pause_phase"], state["revision"]) == (phase, revision) else None
+
+        found = until(look, what=f"{phase} of {order_id}; it is {self.order(order_id, token)}; {self.log_tail()}")
+        assert found is not None
+        return found
+
+    def order(self, order_id: str, token: str) -> dict[str, Any]:
+        answer: dict[str, Any] = self.call("GET", f"/api/v1/work-orders/{order_id}", token=token)[1]
+        return answer
+
+    def ended(self, order_id: str, token: str, status: str = "completed") -> dict[str, Any]:
+        def look() -> dict[str, Any] | None:
+            order = self.order(order_id, token)
+            return order if order["status"] in {"completed", "failed"} else None
+
+        order = until(look, what=f"the end of {order_id}")
+        assert order is not None
+        assert order["status"] == status, order
+        return order
+
+    def answer(self, order_id: str, token: str, decision: str, **more: Any) -> None:
+        status, answer = self.call("POST", f"/api/v1/work-orders/{order_id}/resume", {"decision": decision, **more}, token=token)
+        assert (status, answer["success"]) == (200, True), answer
+
+
+class SlowStack(Stack):
+    """A stack on the templates of `tests.servers.slow_steps`, which write down what they did."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        super().__init__(folder, environment)
+        self.ledger = folder / "ledger"
+        self.environment.update({"DJANGO_SETTINGS_MODULE": "tests.servers.slow_settings", "TEST_LEDGER": str(self.ledger)})
+
+    def load(self, more: str = "") -> None:
+        """Make the templates, and what some more lines of Python make."""
+        self.manage("shell", "-c", f"from tests import slow_steps; slow_steps.load()\n{more}")
+
+    def begin(self, template: str, token: str) -> str:
+        """Make a work order; gives its id."""
+        status, order = self.call("POST", "/api/v1/work-orders", {"template": template}, token=token)
+        assert status == 201, order
+        return str(order["id"])
+
+    def noted(self, what: str, run: str) -> list[str]:
+        """The keys under which a run's steps noted `began` or `done`, in order."""
+        lines = self.ledger.read_text().splitlines() if self.ledger.exists() else []
+        return [key for kind, key in map(str.split, lines) if kind == what and key.startswith(run)]
+
+
+@contextmanager
+def standing_alone(folder: Path, *loads: str) -> Iterator[SlowStack]:
+    """All in one process on SQLite, whose tables are there; mail goes to files. `loads`: code that makes people and templates."""
+    stack = SlowStack(folder, {})
+    copies.sqlite(stack.folder / "data")
+    stack.load("".join(loads))
+    stack.standalone()
+    try:
+        yield stack
+    finally:
+        stack.stop()

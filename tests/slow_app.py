@@ -1,8 +1,0 @@
-from django.apps import AppConfig
-
-
-class SlowConfig(AppConfig):
-    name = "tests"
-
-    def ready(self) -> None:
-        from tests import slow_steps  # noqa: F401  # registers the steps

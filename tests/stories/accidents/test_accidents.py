@@ -1,0 +1,111 @@
+"""What happens when processes die: nothing is lost, nothing is done twice."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.databases.copies import TOKENS
+from tests.servers.stack import Stack, until
+from tests.stories.conftest import make_stack, settle
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack for breaking: the server and beat run, each test starts its own workers."""
+    stack = make_stack(tmp_path_factory.mktemp("accidents"), "accidents")
+    settle(stack)
+    try:
+        stack.beat()
+        stack.web()
+        yield stack
+    finally:
+        stack.stop()
+
+
+def order_at_execute(own: Stack, token: str) -> str:
+    """An order whose plan was just approved."""
+    status, order = own.call(
+        "POST", "/api/v1/work-orders", {"template": "repo-tidy", "repository_url": str(own.folder / "celery")}, token=token
+    )
+    assert status == 201, order
+    own.paused(order["id"], token, "awaiting_plan_approval")
+    own.answer(order["id"], token, "approve")
+    return str(order["id"])
+
+
+def test_a_worker_killed_in_the_middle_of_execute_is_replaced_and_no_commit_is_doubled(own):
+    """P3, P4, S2-5, F13: kill -9 after the first commits; another worker finishes."""
+    token = TOKENS["ana"]
+    victim = own.worker("victim")
+    order = order_at_execute(own, token)
+    own.wait_for_log(order, token, "Fix ")
+    own.kill(victim)
+    assert own.order(order, token)["status"] == "running"
+    heir = own.worker("heir")
+    own.paused(order, token, "awaiting_implementation_review")
+    own.answer(order, token, "approve")
+    own.paused(order, token, "awaiting_review_decision")
+    own.answer(order, token, "approve")
+    done = own.ended(order, token)
+    own.kill(heir)
+    workspace = own.folder / "data" / "workspaces" / order
+    log = subprocess.run(
+        ["git", "-C", workspace, "log", "--format=%s", f"origin/HEAD..{done['branch']}"], capture_output=True, text=True, check=True
+    )
+    subjects = log.stdout.splitlines()
+    assert len(subjects) == len(set(subjects)) == done["git_commit_count"] > 1
+    messages = [event["data"].get("message", "") for event in own.events(order, token)]
+    assert any("was lost; another one takes over" in message for message in messages)
+
+
+def test_a_worker_without_the_workspace_restores_it_from_the_checkpoint(own):
+    token = TOKENS["ana"]
+    worker = own.worker("elsewhere")
+    order = order_at_execute(own, token)
+    state = own.paused(order, token, "awaiting_implementation_review")
+    folder = own.folder / "data" / "workspaces"  # in which the worker may be putting a lock away just now
+    until(lambda: not subprocess.run(["rm", "-rf", folder], check=False).returncode, what="the workspaces to be gone")
+    own.answer(order, token, "approve")
+    own.paused(order, token, "awaiting_review_decision")
+    own.answer(order, token, "approve")
+    done = own.ended(order, token)
+    own.kill(worker)
+    assert done["git_commit_count"] == int(state["facts"]["Commits"])
+
+
+def test_an_answer_given_while_no_worker_lives_is_kept_and_acted_on(own):
+    """P2, P3."""
+    token = TOKENS["ana"]
+    first = own.worker("first")
+    status, order = own.call(
+        "POST",
+        "/api/v1/work-orders",
+        {"template": "repo-tidy", "repository_url": str(own.folder / "celery"), "input": {"rules": "I001"}},
+        token=token,
+    )
+    assert status == 201
+    own.paused(order["id"], token, "awaiting_plan_approval")
+    own.kill(first)
+    own.answer(order["id"], token, "revise", feedback="not in tests/")
+    second = own.worker("second")
+    own.paused(order["id"], token, "awaiting_plan_approval", revision=2)
+    own.kill(second)
+
+
+def test_a_cancelled_order_is_let_go_by_the_worker_that_works_on_it(own):
+    """S4-30, S4-61 while executing; F23."""
+    token = TOKENS["ana"]
+    worker = own.worker("patient")
+    order = order_at_execute(own, token)
+    until(lambda: own.order(order, token)["status"] == "running", what="the worker")
+    assert own.call("POST", f"/api/v1/work-orders/{order}/cancel", token=token) == (200, {"success": True})
+    done = own.ended(order, token, "failed")
+    assert (done["error_message"], done["failure_code"]) == ("Cancelled by user at executing phase", "cancelled_by_user")
+    events = [event["event"] for event in own.events(order, token)]
+    own.kill(worker)
+    assert events[-2:] == ["run_cancelled", "checkpoint_created"]

@@ -1,0 +1,191 @@
+"""The embedded default: one process on SQLite in an empty folder."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.databases import copies
+from tests.servers.stack import Stack, until
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Stack]:
+    stack = Stack(tmp_path, {})
+    stack.environment.pop("WAYSTATION_LEASE_SECONDS")  # as a newcomer has it
+    yield stack
+    stack.stop()
+
+
+@pytest.fixture
+def ready(alone: Stack) -> Stack:
+    """Its folder is not quite empty: the tables are there."""
+    copies.sqlite(alone.folder / "data")
+    return alone
+
+
+def printed(stack: Stack) -> tuple[str, str]:
+    """The password and the order that the first start printed."""
+    text = (stack.folder / "standalone.log").read_text()
+    password = re.search(r"password\s+(\S+)", text)
+    order = re.search(r"wo_[0-9a-z]{26}", text)
+    assert password and order, text
+    return password[1], order[0]
+
+
+def test_killed_at_a_pause_it_comes_back_with_the_question_and_runs_no_step_twice(alone):
+    """P2, P5, S2-32, S2-33: kill -9 of everything, start again, approve."""
+    process = alone.standalone("--demo")
+    order = printed(alone)[1]
+    token = alone.manage("api_token", "reviewer").split()[-1]
+    asked = alone.paused(order, token, "awaiting_plan_approval")
+    alone.kill(process)
+    alone.standalone("--demo")
+    assert alone.paused(order, token, "awaiting_plan_approval")["id"] == asked["id"]
+    alone.answer(order, token, "approve")
+    alone.paused(order, token, "awaiting_implementation_review")
+    alone.answer(order, token, "skip_review")
+    alone.ended(order, token)
+    started = [event["data"]["step"] for event in alone.events(order, token) if event["event"] == "step_started"]
+    assert started == ["planning", "execute", "deliver"]
+
+
+def test_killed_while_a_step_works_it_goes_on_by_itself(ready):
+    process = ready.standalone("--demo")
+    order = printed(ready)[1]
+    token = ready.manage("api_token", "reviewer").split()[-1]
+    ready.paused(order, token, "awaiting_plan_approval")
+    ready.answer(order, token, "approve")
+    ready.wait_for_log(order, token, "Fix ")
+    ready.kill(process)
+    ready.standalone("--demo")
+    state = ready.paused(order, token, "awaiting_implementation_review")
+    workspace = ready.folder / "data" / "workspaces" / order
+    subjects = subprocess.run(
+        ["git", "-C", workspace, "log", "--format=%s", "origin/HEAD..HEAD"], capture_output=True, text=True, check=True
+    ).stdout
+    assert len(subjects.splitlines()) == len(set(subjects.splitlines())) == int(state["facts"]["Commits"])
+
+
+def test_it_stops_cleanly_on_sigterm_and_says_so(ready):
+    process = ready.standalone()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    assert "Stopping" in (ready.folder / "standalone.log").read_text()
+
+
+def test_two_on_one_folder_are_refused_with_a_reason(ready):
+    ready.standalone()
+    words = ready.manage("standalone", "--port", "1", check=False)
+    assert "Another Waystation already works in" in words
+
+
+def test_a_taken_port_is_said(ready, tmp_path_factory):
+    ready.standalone()
+    other = Stack(tmp_path_factory.mktemp("other"), {})
+    words = other.manage("standalone", "--port", str(ready.port), check=False)
+    assert f"Port {ready.port} on 127.0.0.1 cannot be used" in words
+
+
+def test_of_the_demo_invoices_one_is_booked_and_two_wait(ready):
+    """S3-49, S3-50, offline: one books itself, one waits for a bookkeeper, one for the supplier; a second start makes no more."""
+    process = ready.standalone("--demo")
+    token = ready.manage("api_token", "reviewer").split()[-1]
+
+    def phases() -> list[str]:
+        orders = ready.call("GET", "/api/v1/work-orders", token=token)[1]["results"]
+        return sorted(one["current_phase"] for one in orders if one["template"] == "smart-booking")
+
+    expected = ["completed", "missing_supplier_data", "needs_bookkeeper_decision"]
+    until(lambda: phases() == expected, what="the three invoices")
+    ledger = ready.folder / "data" / "shared" / "booking" / "ledger.csv"
+    assert len(ledger.read_text().splitlines()) == 5
+    ready.kill(process)
+    ready.standalone("--demo")
+    assert phases() == expected
+
+
+BLOCKER = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"openai", "anthropic", "github", "gitlab", "langgraph"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def test_without_the_libraries_of_vendors_and_forges_the_demo_works_and_a_step_says_what_is_missing(ready):
+    """Before, every server installed the SDKs of two models' vendors and two forges, whether anything asked them or not."""
+    absent = ready.folder / "absent"
+    absent.mkdir()
+    (absent / "sitecustomize.py").write_text(BLOCKER)
+    ready.environment["PYTHONPATH"] = str(absent)
+    ready.standalone("--demo")
+    order = printed(ready)[1]
+    token = ready.manage("api_token", "reviewer").split()[-1]
+
+    def call(method: str, path: str, body: object = None) -> Any:
+        status, answer = ready.call(method, f"/api/v1/{path}", body, token=token)
+        assert status < 300, answer
+        return answer
+
+    ready.paused(order, token, "awaiting_plan_approval")
+    ready.answer(order, token, "approve")
+    ready.paused(order, token, "awaiting_implementation_review")
+    ready.answer(order, token, "skip_review")
+    ready.ended(order, token)
+    booked = [one["status"] for one in call("GET", "work-orders")["results"] if one["template"] == "smart-booking"]
+    assert sorted(booked) == ["completed", "paused", "paused"]
+    config = {"model": "openai:gpt-5-mini"}
+    line = "pip install -r requirements-agents.txt"
+    saved = call("PUT", "templates/steps/asking", {"title": "Asking", "function": "agent", "config": config})
+    assert line in saved["warnings"][0]
+    steps = [{"step_type": "execute", "step_template_slug": "asking"}]
+    saved = call("PUT", "templates/workflows/asking", {"title": "Asking", "needs_repository": False, "steps": steps})
+    assert line in saved["warnings"][0]
+    assert call("GET", "templates/workflows/chat-agent")["warnings"] == []
+    status, refused = ready.call("POST", "/api/v1/work-orders", {"template": "asking", "user_request": "Hello"}, token=token)
+    assert (status, refused["code"], line in refused["detail"]) == (422, "not_installed", True)
+    said = call("POST", "work-orders", {"template": "chat-agent", "input": {"input": "Hello"}})
+    ready.ended(said["id"], token)
+    repository = call("GET", "repositories")["results"][0]
+    given = {"forge": "github", "forge_project": "ada/engine"}
+    assert "pip install -r requirements-forges.txt" in call("PUT", f"repositories/{repository['id']}", given)["warnings"][0]
+
+
+def test_nothing_that_it_keeps_can_be_read_by_other_users_of_the_machine(ready):
+    """Before, the database, mails with live links, workspaces and states were 0644 in folders of 0755: every local user could read them."""
+    data = ready.folder / "data"
+    ready.environment["CHECKPOINTS_URL"] = f"file://{data / 'states'}"
+    left = data / "mail" / "old.log"
+    left.parent.mkdir(parents=True)
+    left.write_text("a link")
+    for path in (data, left.parent):  # as an earlier version left them
+        path.chmod(0o755)
+    left.chmod(0o644)
+    ready.standalone("--demo")
+    order = printed(ready)[1]
+    token = ready.manage("api_token", "reviewer").split()[-1]
+    ready.paused(order, token, "awaiting_plan_approval")
+    ready.answer(order, token, "approve")
+    ready.paused(order, token, "awaiting_implementation_review")
+    mail = "from django.core.mail import send_mail; send_mail('A link', 'https://…', None, ['ana@example.org'])"
+    ready.manage("shell", "-c", mail)  # by a command as well
+    kept = [path for path in data.rglob("*") if not path.is_symlink()]
+    names = {path.relative_to(data).parts[0] for path in kept}
+    assert {"mail", "secret_key", "states", "waystation.sqlite3", "waystation.sqlite3-wal", "workspaces", "shared"} <= names
+    assert len(list((data / "mail").iterdir())) >= 2
+    assert [f"{path}: {path.stat().st_mode:o}" for path in [data, *kept] if path.stat().st_mode & 0o077] == []
+    lines = [line for line in (ready.folder / "standalone.log").read_text().splitlines() if "could be read by other users" in line]
+    assert len(lines) == 1

@@ -1,0 +1,112 @@
+"""The real servers' doors: links that no log keeps, the admin under its policy, settings that pass Django's own check."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.databases.copies import PASSWORD, PEOPLE
+from tests.servers.stack import ROOT, SlowStack, standing_alone
+
+pytestmark = pytest.mark.stack
+LISTS = (
+    "runs/pause",
+    "runs/run",
+    "runs/workorder",
+    "runs/template",
+    "hitl/decision",
+    "hitl/vote",
+    "checkpoints/thread",
+    "checkpoints/event",
+    "auth/user",
+)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
+    with standing_alone(tmp_path_factory.mktemp("doors"), PEOPLE) as stack:
+        yield stack
+
+
+def use(stack: SlowStack, token: str) -> None:
+    """Open it, answer it, cut it off, and ask for what is not there."""
+    for method, path in (
+        ("GET", f"/l/{token}"),
+        ("POST", f"/l/{token}"),
+        ("GET", f"/l/{token[:-3]}"),
+        ("GET", f"/l/{token}/x"),
+        ("PUT", f"/l/{token}"),
+        ("GET", f"/x/l/{token}"),
+    ):
+        assert stack.call(method, path)[0] >= 400
+
+
+def test_no_log_holds_the_token_of_a_link(alone):
+    """Access logs and refusals held it: whoever read a log could answer as somebody else."""
+    token = secrets.token_urlsafe(32)
+    use(alone, token)
+    headers = alone.exchange("GET", f"/l/{token}")[1]
+    assert headers["Referrer-Policy"] in {"no-referrer", "same-origin"}
+    alone.stop()
+    alone.web("daphne")
+    use(alone, token)
+    alone.stop()
+    arguments = ("-m", "uvicorn", "project.asgi:application", "--port", str(alone.port), "--log-level", "debug")
+    alone.start("uvicorn", *arguments)
+    alone.wait_for_web()
+    use(alone, token)
+    alone.stop()
+    said = "".join(path.read_text(errors="replace") for path in alone.folder.glob("*.log"))
+    assert said.count("/l/[redacted]") > 8  # they do write such lines
+    assert token not in said
+    assert token[:-3] not in said
+    assert not [path for path in (alone.folder / "data").rglob("*") if token[:20] in path.name]
+    alone.standalone()
+
+
+def admin(chromium: Browser, stack: SlowStack) -> tuple[Page, list[str]]:
+    page = chromium.new_context(base_url=stack.url).new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto("/admin/login/?next=/admin/")
+    page.locator("[name=username]").fill("olga")
+    page.locator("[name=password]").fill(PASSWORD)
+    page.locator("[name=password]").press("Enter")
+    page.wait_for_url("**/admin/")
+    return page, said
+
+
+def test_the_admin_works_under_a_policy_of_its_own(alone, chromium: Browser):
+    """It had none: a script in what somebody wrote would have run there, as an operator."""
+    page, said = admin(chromium, alone)
+    policy = page.request.get("/admin/").headers["content-security-policy"]
+    assert "script-src 'self' 'unsafe-eval'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe-eval" not in page.request.get("/").headers["content-security-policy"]
+    for path in LISTS:
+        page.goto(f"/admin/{path}/")
+        rows = page.locator("#result_list tbody th a")
+        if rows.count():
+            rows.first.click()
+            page.wait_for_load_state()
+    page.goto("/admin/runs/template/")
+    page.locator("body").press("Control+k")
+    assert said == []
+
+
+def test_the_productions_settings_pass_djangos_own_check(tmp_path):
+    """Three warnings of five stood there, with the settings that README names."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("WAYSTATION_", "DATABASE_", "TEST_"))},
+        "WAYSTATION_DATA": str(tmp_path), "HTTPS": "1", "ALLOWED_HOSTS": "waystation.example", "SECRET_KEY": "0aZ" * 20 + "xyzäöü()",
+    }  # fmt: skip
+    arguments = [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"]
+    done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, "no issues" in done.stdout + done.stderr) == (0, True), done.stderr

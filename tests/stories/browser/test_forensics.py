@@ -1,0 +1,136 @@
+"""Time travel in a browser: an operator in the admin, and a reviewer on the order's own pages, on desktop and phone."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.stories.browser.test_order import PHONE
+from tests.stories.conftest import shot
+
+pytestmark = pytest.mark.stack
+
+
+def tidied(stack, ana: str, rules: str) -> str:
+    """An order that has run from end to end."""
+    asked = {"template": "repo-tidy-quick", "repository_url": str(stack.folder / "celery"), "input": {"rules": rules}, "team": "platform"}
+    status, order = stack.call("POST", "/api/v1/work-orders", asked, token=ana)
+    assert status == 201, order
+    stack.ended(order["id"], ana)
+    return str(order["id"])
+
+
+def subjects(stack, order: str) -> list[str]:
+    """What the commits in the order's workspace say."""
+    folder = stack.folder / "data" / "workspaces" / order
+    done = subprocess.run(
+        ["git", "-C", folder, "log", "--format=%s", "refs/waystation/base..HEAD"], capture_output=True, text=True, check=True
+    )
+    return [line.split(":")[0] for line in done.stdout.splitlines()]
+
+
+def open_history(page: Page, thread: str) -> None:
+    page.goto(f"/admin/checkpoints/thread/?q={thread}")
+    page.get_by_role("link", name=thread).first.click()
+    expect(page.get_by_role("heading", name="Checkpoint History")).to_be_visible()
+
+
+def test_an_operator_finds_where_a_run_went_wrong_forks_it_with_an_edit_and_sees_the_new_branch_complete(stack, open_page, token):
+    """Issue 4, 9; S0-54, S0-55, S0-80: the plan took in too much; the fork has a narrower one, and the code goes back with it."""
+    ana = token("ana")
+    order = tidied(stack, ana, "I001, UP007")
+    assert sorted(subjects(stack, order)) == ["Fix I001", "Fix UP007"]
+    thread = stack.order(order, ana)["thread_id"]
+    page = open_page("olga", "/admin/")
+    open_history(page, thread)
+    table = page.locator("#history table")
+    assert table.locator("thead th").all_inner_texts() == ["ID", "Status", "Node", "Loop", "Time", "Actions"]
+    expect(page.locator(".branches")).to_contain_text("Branch 1")
+    shot(page, "forensics-thread")
+    planned = table.locator("tr", has=page.locator("td", has_text=re.compile("^planning$"))).last
+    planned.get_by_role("link", name="Details").click()
+    changed = page.locator("section", has=page.get_by_role("heading", name="Changed against its parent"))
+    expect(changed).to_contain_text("/plan")
+    expect(page.locator(".events")).to_contain_text("step_completed")
+    page.get_by_label("Find a key or a value").fill("UP007")
+    page.get_by_role("button", name="Find").click()
+    expect(page.locator(".state-tree mark").first).to_have_text("UP007")
+    shot(page, "forensics-checkpoint")
+    page.get_by_role("link", name="Fork with edited state").click()
+    editor = page.get_by_label("State", exact=True)
+    state = json.loads(editor.input_value())
+    editor.fill("{ broken")
+    page.get_by_label("Reason").fill("UP007 was never wanted")
+    page.get_by_role("button", name="Fork").click()
+    expect(page.get_by_role("alert")).to_contain_text("No JSON")
+    expect(page.get_by_label("State", exact=True)).to_have_value("{ broken")
+    expect(page.get_by_label("Reason")).to_have_value("UP007 was never wanted")
+    shot(page, "forensics-fork-refused")
+    state["scope"]["select"] = ["I001"]
+    page.get_by_label("State", exact=True).fill(json.dumps(state, indent=2))
+    page.get_by_role("button", name="Fork").click()
+    expect(page.get_by_role("heading", name="Checkpoint History")).to_be_visible()
+    stack.ended(order, ana)
+    page.reload()
+    expect(page.locator(".branches")).to_contain_text("Branch 2")
+    current = page.locator("summary", has_text="Branch 2")
+    expect(current).to_contain_text("current")
+    expect(current).to_contain_text("Completed")
+    shot(page, "forensics-branches")
+    page.locator('input[name="old"]').last.check()
+    page.get_by_role("button", name="Compare the two chosen").click()
+    expect(page.locator(".changes")).to_contain_text("/scope")
+    shot(page, "forensics-diff")
+    assert subjects(stack, order) == ["Fix I001"]
+    assert stack.order(order, ana)["git_commit_count"] == 1
+
+
+def test_a_reviewer_looks_back_and_resumes_from_a_checkpoint_without_javascript(stack, open_page, token):
+    """Issue 4, 10: what will be repeated and what is kept is said before it is done."""
+    ana = token("ana")
+    order = tidied(stack, ana, "I001")
+    page = open_page("ben", f"/work-orders/{order}/", java_script_enabled=False)
+    page.get_by_role("link", name="History and branches").click()
+    expect(page.get_by_role("heading", name="Checkpoint History")).to_be_visible()
+    shot(page, "history-desktop")
+    row = page.locator("#history tr", has=page.locator("td", has_text=re.compile("^planning$"))).last
+    row.get_by_role("link", name="Details").click()
+    expect(page.locator("main")).to_contain_text("Changed against the previous")
+    shot(page, "checkpoint-desktop")
+    page.get_by_role("link", name="Resume from here").click()
+    words = page.locator(".prospect")
+    expect(words).to_contain_text("Execute, Review, Deliver")
+    expect(words).to_contain_text("goes back to commit")
+    page.get_by_role("button", name="Resume from here").click()
+    expect(page.locator("main")).to_contain_text("This field is required")
+    page.get_by_label("Reason").fill("once more")
+    shot(page, "resume-desktop")
+    page.get_by_role("button", name="Resume from here").click()
+    expect(page.locator("main")).to_contain_text("continues from the checkpoint")
+    stack.ended(order, ana)
+    page.goto(page.url)
+    page.get_by_role("link", name="History and branches").click()
+    expect(page.locator(".branches")).to_contain_text("Branch 2")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_of_time_travel_fit_a_phone_in_both_schemes(stack, open_page, token, scheme):
+    ana = token("ana")
+    order = tidied(stack, ana, "I001")
+    thread = stack.order(order, ana)["thread_id"]
+    tip = stack.call("GET", f"/api/v1/threads/{thread}/history", token=ana)[1]["results"][1]["id"]
+    page = open_page("ana", f"/threads/{thread}/history", color_scheme=scheme, **PHONE)
+    for name, path in {"history": page.url, "checkpoint": f"/checkpoints/{tip}/", "resume": f"/checkpoints/{tip}/resume"}.items():
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        shot(page, f"{name}-phone-{scheme}")
+    operator = open_page("olga", "/admin/", color_scheme=scheme)
+    operator.goto("/admin/checkpoints/checkpoint/")
+    shot(operator, f"forensics-list-{scheme}")
+    operator.goto(f"/admin/checkpoints/checkpoint/?q={tip}")
+    operator.locator("#result_list a").first.click()
+    shot(operator, f"forensics-checkpoint-{scheme}")

@@ -1,0 +1,231 @@
+"""The inbox and a question's page, live, on several devices: nothing moves under the pointer; an answer is everywhere within a second."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.servers.stack import Stack, until
+from tests.stories.browser.test_order import PHONE
+from tests.stories.conftest import shot
+
+pytestmark = pytest.mark.stack
+WITHIN = 1.0
+"""Seconds from a commit to whoever looks, by the page's own clock: each page is told by its socket which question it was, and waits for
+no fetch to take its buttons away.
+"""
+ALONE = 12.0
+"""The same without hints: a look every 5 s, and what a machine that does other things takes for it. It was 30 s once."""
+NOTE_THE_MOMENT = """(selector) => {
+  window.moments = [];
+  const seen = new Set();
+  new MutationObserver(() => {
+    for (const node of document.querySelectorAll(selector)) {
+      const key = node.dataset.row ?? location.pathname;
+      if (!node.hidden && !seen.has(key)) { seen.add(key); window.moments.push(Date.now() / 1000); }
+    }
+  }).observe(document.body, { subtree: true, childList: true, attributes: true });
+}"""
+PLACES = """() => Object.fromEntries([...document.querySelectorAll("[data-row]")].map((row) => {
+  const { top, left, height } = row.getBoundingClientRect();
+  return [row.dataset.row, [top, left, height].map(Math.round)];
+}))"""
+STUB = """
+  window.asked = 0; window.notes = [];
+  window.Notification = class {
+    static permission = "default";
+    static async requestPermission() { window.asked += 1; return (Notification.permission = window.verdict ?? "granted"); }
+    constructor(title, options) { window.notes.push([title, options.tag]); }
+  };
+  Object.defineProperty(document, "hidden", { get: () => window.away ?? false });
+"""
+
+
+class Desk:
+    """Asks questions as another engine does, so no worker is needed."""
+
+    def __init__(self, stack: Stack, token: Any, prefix: str) -> None:
+        self.stack, self.token, self.prefix, self.asked = stack, token, prefix, 0
+
+    def ask(self) -> dict[str, Any]:
+        self.asked += 1
+        body = {
+            "run_id": f"{self.prefix}-{self.asked}",
+            "node_id": "x",
+            "blocking_reason": "approval",
+            "team": "platform",
+            "question": f"Question {self.asked} of {self.prefix}?",
+        }
+        status, wait = self.stack.call("POST", "/api/v1/workflows/wait", body, token=self.token("ana"))
+        assert status == 201, wait
+        found: dict[str, Any] = wait
+        return found
+
+    def answer(self, wait: dict[str, Any], decision: str = "approve", *, by: str = "ben") -> None:
+        status, answer = self.stack.call(
+            "POST", f"/api/v1/pauses/{wait['pause_id']}/decisions", {"decision": decision}, token=self.token(by)
+        )
+        assert status == 201, answer
+
+    def answered_at(self, wait: dict[str, Any]) -> float:
+        events = self.stack.call("GET", f"/api/v1/threads/{wait['thread_id']}/events", token=self.token("ana"))[1]
+        return dt.datetime.fromisoformat(next(event["at"] for event in events if event["event"] == "approval_received")).timestamp()
+
+
+@pytest.fixture
+def desk(stack, token, request):
+    return Desk(stack, token, request.function.__name__[5:15])
+
+
+def row(page: Page, wait: dict[str, Any]):
+    return page.locator(f"[data-row={wait['pause_id']}]")
+
+
+def test_rows_stay_where_they_are_and_say_who_answered_them_elsewhere(desk, open_page):
+    """F9, S0-69: new questions wait behind a pill; one that was answered elsewhere has no button any more."""
+    first, *others = [desk.ask() for _ in range(4)]
+    page, phone = open_page("ana", "/"), open_page("ben", "/", **PHONE)
+    for device in (page, phone):
+        expect(device.locator(".live")).to_contain_text("Live")
+        device.evaluate(NOTE_THE_MOMENT, ".gone")
+    before, count = page.evaluate(PLACES), int(page.locator("[data-count]").inner_text())
+    row(page, first).get_by_role("link", name="Review").hover()
+    desk.ask()
+    desk.ask()
+    expect(page.locator("[data-pill]")).to_contain_text("2 new — show")
+    expect(page).to_have_title(f"({count + 2}) Inbox · Waystation")
+    assert page.evaluate(PLACES) == before, "nothing moved"
+    for wait in others:
+        desk.answer(wait)
+        expect(row(page, wait)).to_contain_text("Ben")
+        expect(row(page, wait).locator(".verdict, .by")).to_contain_text("Approved")
+        expect(row(page, wait).locator(".button, input:enabled")).to_have_count(0)
+    assert page.evaluate(PLACES) == before, "nothing moved"
+    expect(phone.locator(".gone")).to_have_count(len(others))
+    for device in (page, phone):
+        late = [moment - desk.answered_at(wait) for moment, wait in zip(device.evaluate("window.moments"), others, strict=True)]
+        assert max(late) < WITHIN, late
+    expect(page).to_have_title(f"({count - 1}) Inbox · Waystation")
+    shot(page, "inbox-live-desktop")
+    page.locator("[data-pill] button").click()
+    expect(page.locator("[data-pill] button")).to_be_hidden()
+    expect(row(page, others[0])).to_have_count(0)
+    expect(page.locator("[data-row]").filter(has_text=f"of {desk.prefix}?")).to_have_count(3)
+
+
+def is_look(url: str) -> bool:
+    return re.search(r"/\?(seen=\w+&)?live$", url) is not None
+
+
+def test_a_row_is_closed_before_the_list_comes(desk, open_page):
+    """S0-69, F9: on the socket's word; who answered is told when the list is there, and nothing moves for either."""
+    wait, other = desk.ask(), desk.ask()
+    page = open_page("ana", "/")
+    expect(page.locator(".live")).to_contain_text("Live")
+    row(page, wait).get_by_role("link", name="Review").focus()  # which scrolls to it
+    before, held = page.evaluate(PLACES), []
+    page.route(is_look, lambda route: held.append(route))
+    desk.answer(wait)
+    expect(row(page, wait)).to_contain_text("No longer waits for you")
+    expect(row(page, wait).locator(".button, input:enabled")).to_have_count(0)
+    expect(row(page, wait).locator(".main-link")).to_be_focused()
+    expect(row(page, other).locator(".button")).to_have_count(1)
+    assert page.evaluate(PLACES) == before, "nothing moved"
+    until(lambda: page.evaluate("true") and held, what="the look that follows")  # a page that is not asked tells no routes
+    for route in held:
+        route.continue_()
+    page.unroute(is_look)
+    expect(row(page, wait)).to_contain_text("Approved · Ben")
+    assert page.evaluate(PLACES) == before, "nothing moved"
+
+
+def test_an_answer_on_one_device_closes_the_question_on_all(desk, open_page):
+    """S0-56, S0-69, S4-8, F9: two people at desks and a phone look at one question."""
+    waits = [desk.ask() for _ in range(3)]
+    late: list[float] = []
+    devices = [open_page("ana", "/"), open_page("ana", "/", **PHONE), open_page("ben", "/")]
+    for number, wait in enumerate(waits):
+        path = f"/threads/{wait['thread_id']}/"
+        for device in devices:
+            device.goto(path)
+            expect(device.locator(".live")).to_contain_text("Live")
+            expect(device.locator("[data-approve]")).to_be_visible()
+            device.evaluate(NOTE_THE_MOMENT, "[data-answered]")
+        answering = devices.pop(0)
+        answering.locator("[data-approve]").click()
+        expect(answering.locator("[data-approve]")).to_have_count(0)
+        for device in devices:
+            expect(device.locator("[data-answered]")).to_contain_text(f"{'Ben' if number == 2 else 'Ana'}")
+            expect(device.locator("[data-answered]")).to_contain_text("approved at")
+            expect(device.locator("[data-approve], [data-cancel], [data-revise]")).to_have_count(0)
+            late.extend(moment - desk.answered_at(wait) for moment in device.evaluate("window.moments"))
+        devices.append(answering)
+    assert len(late) == 6
+    assert max(late) < WITHIN, late
+
+
+def test_with_redis_away_pages_keep_up_and_recover_by_themselves(desk, beside, own_redis, open_page):
+    """F27, P2, P9: an answer is taken and told without Redis; the pages stay open, and are as quick as ever when it is back."""
+    beside.web()
+    desk.stack = beside
+    waits = [desk.ask() for _ in range(2)]
+    inbox, question = open_page("ana", "/"), open_page("ana", "/", **PHONE)
+    inbox.goto(f"{beside.url}/")
+    question.goto(f"{beside.url}/threads/{waits[0]['thread_id']}/")
+    expect(inbox.locator(".live")).to_contain_text("Live")
+    expect(question.locator(".live")).to_contain_text("Live")
+    inbox.evaluate(NOTE_THE_MOMENT, ".gone")
+    own_redis.kill()
+    desk.answer(waits[0])
+    expect(question.locator("[data-answered]")).to_contain_text("Ben approved at", timeout=20_000)
+    expect(question.locator("[data-approve]")).to_have_count(0)
+    expect(question.locator(".live")).to_contain_text("Live")
+    expect(row(inbox, waits[0])).to_contain_text("Ben", timeout=20_000)
+    late = inbox.evaluate("window.moments[0]") - desk.answered_at(waits[0])
+    assert late < ALONE, "as prompt as the question's own page"
+    own_redis.start()
+    question.goto(f"{beside.url}/threads/{waits[1]['thread_id']}/")
+    expect(question.locator(".live")).to_contain_text("Live")
+    desk.answer(waits[1])
+    expect(question.locator("[data-answered]")).to_contain_text("Ben approved at", timeout=20_000)
+    for wait in waits:
+        expect(row(inbox, wait)).to_contain_text("Ben", timeout=20_000)
+        expect(row(inbox, wait).locator(".button")).to_have_count(0)
+    expect(inbox.locator(".live")).to_contain_text("Live")
+
+
+def test_a_notification_comes_only_to_who_wished_for_it_and_looks_elsewhere(desk, open_page):
+    """F30: permission is asked for by a click alone; one note stands for all tabs and all questions."""
+    page = open_page("ana", "/")
+    page.context.add_init_script(STUB)
+    page.reload()
+    expect(page.locator(".live")).to_contain_text("Live")
+    desk.ask()
+    expect(page.locator("[data-pill] button")).to_be_visible()
+    assert page.evaluate("[window.asked, window.notes]") == [0, []], "nobody was asked, and nobody told"
+    wish = page.get_by_label("Notify me of new questions")
+    page.get_by_role("button", name="Menu of").click()
+    page.evaluate("window.verdict = 'denied'")
+    wish.click()
+    expect(page.locator("[data-announce]")).to_contain_text("does not allow notifications")
+    expect(wish).not_to_be_checked()
+    page.evaluate("window.verdict = 'granted'")
+    wish.check()
+    expect(wish).to_be_checked()
+    assert page.evaluate("window.asked") == 2
+    count = int(page.locator("[data-count]").inner_text())
+    desk.ask()
+    expect(page.locator("[data-count]")).to_have_text(str(count + 1))
+    assert page.evaluate("window.notes") == [], "who looks at the page sees it there"
+    page.evaluate("window.away = true")
+    desk.ask()
+    until(lambda: page.evaluate("window.notes.length") == 1, what="the notification")  # the page forbids what wait_for_function does
+    assert page.evaluate("window.notes") == [[f"{count + 2} questions wait for you", "waiting"]]
+    wish.uncheck()
+    desk.ask()
+    expect(page.locator("[data-count]")).to_have_text(str(count + 3))
+    assert page.evaluate("window.notes.length") == 1

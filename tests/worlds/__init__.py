@@ -1,0 +1,1 @@
+"""What tests begin with: people, steps, orders with rules, threads with agents."""

@@ -1,0 +1,46 @@
+"""An order with a history, as a document that is read again."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pytest
+from django.utils import timezone
+
+from checkpoints.export import thread_document
+from checkpoints.models import Memo
+from checkpoints.state import codec
+from hitl.decisions import services
+from hitl.models import Via
+from hitl.operations import invariants
+from hitl.threads import export as whole
+from tests.conftest import drive, pause_of
+from tests.worlds.documents import signed
+
+LIMIT = 10_000_000
+
+
+def read(document):
+    return thread_document.read(signed(document), limit=LIMIT)
+
+
+def bring_in(document, owner):
+    return whole.load(read(json.loads(codec.encode(document))), owner=owner).thread
+
+
+def holds():
+    found = invariants.check(now=timezone.now(), late=dt.timedelta(seconds=60), deep=True)
+    return [one.invariant.code for one in found if one.count]
+
+
+@pytest.fixture
+def told(make_order, ana):
+    """An order that was revised once, approved, and waits for its review: two decisions, three questions, a blob."""
+    order = drive(make_order())
+    services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter")
+    order = drive(order)
+    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    order = drive(order)
+    Memo.objects.create(thread=order.thread, scope=f"{order.latest_run.shown_id}/execute/1", key="k", value=[{"a": None}])
+    return order
