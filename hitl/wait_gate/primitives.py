@@ -1,6 +1,6 @@
 """The wait gate's five primitives (S3-34..38), for engines that run in a process with this product's settings; others use the REST API.
 
-    from hitl import waitgate
+    from hitl.wait_gate import primitives as waitgate
 
     waitgate.create_checkpoint(
         "booking-4711", "decide", {"invoice": 4711}, SCHEMA, "missing_supplier_data", by=user, question="Which VAT number?"

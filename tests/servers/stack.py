@@ -217,7 +217,7 @@ class SlowStack(Stack):
 
     def load(self, more: str = "") -> None:
         """Make the templates, and what some more lines of Python make."""
-        self.manage("shell", "-c", f"from tests import slow_steps; slow_steps.load()\n{more}")
+        self.manage("shell", "-c", f"from tests.servers import slow_steps; slow_steps.load()\n{more}")
 
     def begin(self, template: str, token: str) -> str:
         """Make a work order; gives its id."""

@@ -31,7 +31,8 @@ CUTS = ("reset", "half a frame", "closed towards the client", "closed towards th
 WRITE = """
 import random, time
 from django.db import transaction
-from checkpoints import ids, log
+from checkpoints import ids
+from checkpoints.events import log
 from checkpoints.models import EventKind
 thread, run, left, dice = ids.parse("thr", "{thread}"), ids.parse("run", "{run}"), {count}, random.Random(7)
 while left:

@@ -209,7 +209,7 @@ import django, os
 os.environ["DJANGO_SETTINGS_MODULE"] = "project.settings"
 django.setup()
 import project.urls, project.asgi, checkpoints.langgraph
-from checkpoints import graph_state
+from checkpoints.store import graph_state
 assert graph_state._plain("msgpack", b"x")["bytes"] == 1
 try:
     from checkpoints.langgraph import DjangoSaver

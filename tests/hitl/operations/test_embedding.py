@@ -38,7 +38,7 @@ from celery import current_app
 from django.test import Client
 from django.test.utils import setup_test_environment
 from checkpoints.database.people import User
-from tests import quick
+from tests.databases import cleaning as quick
 from tests.programs.settings import Api, drive, said
 
 setup_test_environment()

@@ -525,7 +525,7 @@ def test_a_sweep_may_die_too(order_of, ben, settings, attempts):
 CHILD = """
 import sys, django
 django.setup()
-from tests import crash
+from tests.killed import moments as crash
 from tests.worlds.scripted_step import state_of
 crash.die_in_turn(sys.argv[1], sys.argv[2:])
 """

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 WORKER = """
 import sys, uuid, django
 django.setup()
-from tests import crash
+from tests.killed import moments as crash
 from runs.engine.advance import advance
 print(advance(uuid.UUID(sys.argv[1]), budget=60))
 """

@@ -124,7 +124,8 @@ django.setup()
 from django.conf import settings
 settings.WAYSTATION_LEASE_SECONDS = 0.5
 from runs.engine.advance import advance
-from tests import agents, crash
+from tests.worlds import agents
+from tests.killed import moments as crash
 
 run_id, mode = uuid.UUID(sys.argv[1]), sys.argv[2]
 if mode == "die in a call":

@@ -479,7 +479,7 @@ django.setup()
 from django.conf import settings
 settings.WAYSTATION_GRAPHS = {"line": "tests.runs.langgraph.graphs:line"}
 from runs.engine.advance import advance
-from tests import steps
+from tests.worlds import steps
 if sys.argv[2] == "dies":
     steps.HOOKS["b"] = lambda: os.kill(os.getpid(), signal.SIGKILL)
 print(advance(uuid.UUID(sys.argv[1]), budget=60))

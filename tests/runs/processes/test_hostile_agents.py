@@ -116,7 +116,7 @@ def test_a_worker_that_is_killed_takes_its_agent_along(tmp_path):
     """The kernel tells the agent's warden, so nobody has to look for it."""
     marker = f"left-{os.getpid()}-d"
     code = (
-        "import sys, os; from pathlib import Path; from runs.steps import process\n"
+        "import sys, os; from pathlib import Path; from runs.processes import process\n"
         f"b = process.Bounds(seconds=60, max_output=10**6, said=lambda name, line: print('on', flush=True), grace=0.5)\n"
         f"process.run([sys.executable, {str(HOSTILE)!r}, 'stubborn', {marker!r}], cwd=Path('/'), env=dict(os.environ), bounds=b)\n"
     )

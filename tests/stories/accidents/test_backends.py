@@ -13,7 +13,9 @@ from tests.stories.conftest import make_slow_stack
 
 pytestmark = pytest.mark.stack
 COUNT = """
-from checkpoints import bodies, configured, store
+from checkpoints.store import bodies
+from checkpoints.contract import configured
+from checkpoints import store
 from checkpoints.models import Checkpoint
 rows = list(Checkpoint.objects.all())
 assert all(store.load(row) is not None for row in rows)

@@ -38,7 +38,8 @@ EVENT_SOURCE = """(url) => {
 }"""
 WRITE = """
 from django.db import transaction
-from checkpoints import ids, log
+from checkpoints import ids
+from checkpoints.events import log
 from checkpoints.models import EventKind
 thread = ids.parse("thr", "{thread}")
 for _ in range({times}):
