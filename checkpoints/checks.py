@@ -48,7 +48,7 @@ def people_have_what_it_takes(app_configs: Any = None, **kwargs: Any) -> list[Ch
     if not (lacking := people.lacking()):
         return []
     words = f"AUTH_USER_MODEL is {settings.AUTH_USER_MODEL}, which lacks {', '.join(lacking)}."
-    return [Error(words, hint="A subclass of AbstractUser has all of it; see docs/embedding.md.", id="checkpoints.E009")]
+    return [Error(words, hint="A subclass of AbstractUser has all of it; see docs/how-to/embedding.md.", id="checkpoints.E009")]
 
 
 @register("checkpoints", deploy=True)

@@ -1,6 +1,7 @@
-"""Settings, 12-factor: every value that differs between machines comes from the environment. See README, "Settings".
+"""Settings, 12-factor: every value that differs between machines comes from the environment.
 
-Those that the apps themselves need have their defaults in `runs.defaults`, so that they work in other projects too (docs/embedding.md).
+docs/reference/settings.md lists them. Those that the apps themselves need have their defaults in
+`runs.defaults`, so that they work in other projects too (docs/how-to/embedding.md).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     words = sandbox.trial(wall, search_path=os.environ.get("PATH", os.defpath))
     if not words:
         return []
-    hint = "Where workers run in containers, these must allow user namespaces; see docs/coding-agents.md."
+    hint = "Where workers run in containers, these must allow user namespaces; see docs/how-to/coding-agents.md."
     return [Error(f"WAYSTATION_COMMAND_SANDBOX: nothing can be run behind {wall[0]}: {words}", hint=hint, id="runs.E002")]
 
 

@@ -25,7 +25,7 @@ WAYSTATION_WORKFLOWS = env.items(
 """Modules that register step functions, and may bring templates along (`runs.definitions.shipped`); those that we ship where it is not
 set."""
 WAYSTATION_CODER = env.text("WAYSTATION_CODER")
-"""The command line agent that writes code: `claude-code`, `codex`, `gemini-cli`, or a JSON file. See docs/coding-agents.md."""
+"""The command line agent that writes code: `claude-code`, `codex`, `gemini-cli`, or a JSON file. See docs/how-to/coding-agents.md."""
 WAYSTATION_COMMANDS = env.items("WAYSTATION_COMMANDS")
 """Programs that step templates may start beside that one, as they name them; `*` is any. Who edits step templates can run these."""
 WAYSTATION_COMMAND_ENVIRONMENT = env.items(
@@ -33,7 +33,10 @@ WAYSTATION_COMMAND_ENVIRONMENT = env.items(
 )
 """Variables of a worker that step templates may hand to a program; it gets no other."""
 WAYSTATION_COMMAND_SANDBOX = env.arguments("WAYSTATION_COMMAND_SANDBOX")
-"""What stands before every command line agent, and before the check of a coding order, as a JSON array. See docs/coding-agents.md."""
+"""What stands before every command line agent, and before the check of a coding order, as a JSON array.
+
+See docs/how-to/coding-agents.md.
+"""
 WAYSTATION_ARTIFACT_BYTES = int(env.number("WAYSTATION_ARTIFACT_BYTES", 5_000_000, low=1000))
 """How much is kept of one text that a step keeps, such as an agent's output; of a longer one beginning and end."""
 WAYSTATION_WORKSPACE_BYTES = int(env.number("WAYSTATION_WORKSPACE_BYTES", 4_000_000_000))
@@ -84,7 +87,7 @@ WAYSTATION_MODEL_SILENCE = env.number("WAYSTATION_MODEL_SILENCE", 60, low=1)
 WAYSTATION_MODEL_HISTORY = int(env.number("WAYSTATION_MODEL_HISTORY", 50_000, low=500))
 """About how many tokens of a conversation are given to a model, with its instructions and tools, where the step template does not say."""
 WAYSTATION_BODY_BYTES = env.limit("BODY_BYTES")
-"""This, and all that `env.limit` reads, is described in docs/limits.md."""
+"""This, and all that `env.limit` reads, is described in docs/reference/limits.md."""
 WAYSTATION_ORDER_BYTES = env.limit("ORDER_BYTES")
 WAYSTATION_IMPORT_BYTES = env.limit("IMPORT_BYTES")
 WAYSTATION_PERSON_STREAMS = env.limit("PERSON_STREAMS")
@@ -119,7 +122,7 @@ WAYSTATION_CALENDARS = env.calendars(
 )
 """Hours of work by name, which deadlines may be counted in (`runs.workflows.calendars.read`)."""
 WAYSTATION_GRAPHS = env.graphs("WAYSTATION_GRAPHS")
-"""LangGraph graphs that templates may name, each with its place: `{"mail": "shop.graphs:mail"}` (docs/langgraph.md)."""
+"""LangGraph graphs that templates may name, each with its place: `{"mail": "shop.graphs:mail"}` (docs/how-to/langgraph.md)."""
 WAYSTATION_GRAPH_TYPES = env.items("WAYSTATION_GRAPH_TYPES")
 """Types of their own that graphs keep in their checkpoints, as `module:Name`; others are refused."""
 WAYSTATION_EXTEND = env.number("WAYSTATION_EXTEND", 1)

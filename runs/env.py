@@ -197,7 +197,7 @@ def database(url: str, *, pool: int, patience: Patience | None = None) -> dict[s
     host = options.pop("host", parts.hostname or "")
     prepared = _prepared(options)
     options = {**ALIVE, **options, **prepared}
-    if prepared:  # else a pooler gives each transaction another session: say it to the role, see README
+    if prepared:  # else a pooler gives each transaction another session: docs/how-to/deploy.md
         options["options"] = " ".join(filter(None, [_session(patience or Patience()), options.get("options", "")]))
     if pool:
         options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 10}

@@ -1,6 +1,6 @@
 """The model of the people, which AUTH_USER_MODEL names, and how they are found by name.
 
-The product imports `User` from here and nowhere else. What a model of a project's own must have stands in docs/embedding.md, and
+The product imports `User` from here and nowhere else. What a model of a project's own must have stands in docs/how-to/embedding.md, and
 `lacking` looks for it at every start. To mypy it is Django's own, which has all of that.
 """
 

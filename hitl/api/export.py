@@ -31,7 +31,7 @@ class ThreadExport(APIView):
         summary="A thread as one document",
         description=(
             "Checkpoints, events, runs, questions, decisions and blobs, digest-checked and in plain; what redaction took is not in it. "
-            "The shape is in docs/thread-export.md."
+            "The shape is in docs/reference/thread-export.md."
         ),
     )
     def get(self, request: Request, thread_id: UUID) -> HttpResponse:

@@ -1,4 +1,8 @@
-"""A ledger as a file: CSV for people; JSON with all that a digest is over, to compute it again without this server (docs/ledger.md)."""
+"""A ledger as a file: CSV for people, JSON for programs.
+
+The JSON holds all that a digest is over, so the digest can be computed without this server
+(docs/how-to/ledger.md).
+"""
 
 from __future__ import annotations
 

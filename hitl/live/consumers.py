@@ -1,4 +1,4 @@
-"""WebSockets: catch up, then follow, and take answers. A reconnect is a plain connect with `?after=<seq>`. See docs/live.md.
+"""WebSockets: catch up, then follow, and take answers. A reconnect is a plain connect with `?after=<seq>`. See docs/how-to/live.md.
 
 Close codes: 1000 the run has ended and all of it was told; 4400 malformed address; 4401 not, or no longer, logged in; 4403 no longer
 allowed; 4404 no such thing for you; 4408 this client does not read; 4429 this person has too many open; 4503 the database does not answer.

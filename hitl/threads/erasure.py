@@ -194,7 +194,7 @@ def _referred(threads: Sequence[uuid.UUID]) -> set[str]:
 
 
 def _remove(folder: Path) -> None:
-    """A workspace, with what lies next to it. Of a host that shares no folder with this one it stays there: see README."""
+    """A workspace, with what lies next to it. On a host that shares no folder with this one it stays: docs/how-to/erasure.md."""
     for path in (folder, *folder.parent.glob(f"{folder.name}.*")):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What a token is for: its scope, what each scope allows, and the scope of the token that acts just now. See docs/tokens.md.
+"""What a token is for: its scope, what each scope allows, and the scope of the token that acts just now. See docs/reference/tokens.md.
 
 A view names beside `write` the scopes that its unsafe methods (`may_act`) and its safe ones (`may_read`) take; `hitl.http.authentication`
 reads both. Where one door both answers and starts, `check_answer` and `check_start` are asked at the place that does it, and `decide`

@@ -1,6 +1,6 @@
 /**
  * Follow a run or a thread of Waystation live: a WebSocket, else server-sent events, else a poll every 2 s, whichever the way between
- * lets through. Every event arrives once and in order, across reconnects. No dependencies; browsers and Node 22. See docs/live.md.
+ * lets through. Every event arrives once and in order, across reconnects. No dependencies; browsers and Node 22. See docs/how-to/live.md.
  *
  *     import { openStream } from "./run-stream.js";
  *     const stream = openStream({ run: "run_…", on: { approval_requested: (event) => show(event.data) }, onState: tell });

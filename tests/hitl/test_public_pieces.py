@@ -126,7 +126,7 @@ def test_a_program_is_offered_the_tools_that_its_token_may_use(ana, scope, can, 
 @pytest.mark.one_database
 def test_every_decision_between_the_documents_has_its_tests():
     """C1..31: eleven of them were decided, and named by no test that would see a change of mind."""
-    decided = set(re.findall(r"^- \*\*(C\d+)\*\*", (TESTS.parent / "docs" / "requirements.md").read_text(), re.MULTILINE))
+    decided = set(re.findall(r"^- \*\*(C\d+)\*\*", (TESTS.parent / "docs" / "reference" / "requirements.md").read_text(), re.MULTILINE))
     assert len(decided) >= 31
     assert decided - {name for docstring in docstrings() for name in re.findall(r"\bC\d+\b", docstring)} == set()
 

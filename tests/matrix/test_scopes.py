@@ -1,4 +1,7 @@
-"""What a token's scope lets it do: every REST address × method × scope, as docs/tokens.md says. The addresses come from the resolver."""
+"""What a token's scope lets it do: every REST address × method × scope, as docs/reference/tokens.md says.
+
+The addresses come from the resolver.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from tests.matrix.world import World, undone
 
 pytestmark = pytest.mark.django_db
 
-PAGE = Path(__file__).parents[2] / "docs" / "tokens.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tokens.md"
 ROW = re.compile(r"^\| (`.+`) \| ([A-Z, ]+) \| (`.+`) \|$", re.MULTILINE)
 UNSCOPED = {f"{API}inbound/<slug:source>"}
 """Signed, so it takes no token."""
@@ -35,7 +38,7 @@ def told() -> dict[tuple[str, str], set[str]]:
     for routes, methods, scopes in ROW.findall(PAGE.read_text()):
         for route in re.findall(r"`([^`]+)`", routes):
             for method in methods.split(", "):
-                assert (API + route, method) not in found, f"docs/tokens.md says twice what {method} {route} takes"
+                assert (API + route, method) not in found, f"docs/reference/tokens.md says twice what {method} {route} takes"
                 found[API + route, method] = set(re.findall(r"`([^`]+)`", scopes))
     return found
 
@@ -81,7 +84,7 @@ def code(response: HttpResponse) -> str:
 def test_the_page_names_addresses_that_there_are() -> None:
     """Its table is compared with the resolver's: a route that went, or was misspelt, would be a promise about nothing."""
     gone = set(told()) - set(doors())
-    assert not gone, f"docs/tokens.md speaks of {sorted(gone)}, which are not served"
+    assert not gone, f"docs/reference/tokens.md speaks of {sorted(gone)}, which are not served"
     assert {path for path, _, admin in served() if path.startswith(REST) and not admin} == {p for p in ADDRESSES if p.startswith(REST)}
 
 

@@ -49,7 +49,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.REDIS_URL:
-            raise CommandError("REDIS_URL is set: run the server, workers and beat as processes of their own (see README, Production).")
+            raise CommandError("REDIS_URL is set: run the server, workers and beat as processes of their own (docs/how-to/deploy.md).")
         lock = self._lock(settings.WAYSTATION_DATA)
         self._check_port(options["host"], options["port"])
         if not connection.introspection.table_names():

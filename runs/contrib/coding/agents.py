@@ -30,7 +30,7 @@ AGENT, COMMAND = "agent", "command"
 NO_CODER_CODE = "no_coder"
 NO_CODER = (
     "Nothing here can write code yet. Set WAYSTATION_CODER to a command line agent, or WAYSTATION_MODEL (with WAYSTATION_MODEL_URL for an "
-    "endpoint of your own) to a language model; docs/coding-agents.md says how."
+    "endpoint of your own) to a language model; docs/how-to/coding-agents.md says how."
 )
 
 

@@ -1,4 +1,7 @@
-"""Well-known coding agents as configurations of the `command` step: data, from their public documentation. See docs/coding-agents.md."""
+"""Well-known coding agents as configurations of the `command` step.
+
+Data, from their public documentation. See docs/how-to/coding-agents.md.
+"""
 
 from __future__ import annotations
 

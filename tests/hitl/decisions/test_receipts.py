@@ -172,7 +172,7 @@ def test_a_ledger_is_exported_as_csv_that_computes_nothing(decision, api, ana):
 
 
 def test_an_export_can_be_verified_without_this_server(decision, paused, api, ana, ben):
-    """P11: as docs/ledger.md says, with nothing but a sha256."""
+    """P11: as docs/how-to/ledger.md says, with nothing but a sha256."""
     services.decide(pause_of(paused).pk, action="approve", by=ben, via=Via.PAGE)
     document = json.loads(b"".join(api(ana).get("/api/v1/ledger").streaming_content))
     tip = ""
@@ -207,9 +207,9 @@ def test_the_command_writes_the_same(decision, tmp_path):
 
 
 def test_the_guide_s_lines_verify_an_export(decision, tmp_path, settings):
-    """docs/ledger.md: its example runs."""
+    """docs/how-to/ledger.md: its example runs."""
     path = tmp_path / "ledger.json"
     call_command("export_ledger", "--output", str(path))
-    guide = (settings.BASE_DIR / "docs/ledger.md").read_text()
+    guide = (settings.BASE_DIR / "docs/how-to/ledger.md").read_text()
     [example] = re.findall(r"```python\n(.*?)```", guide, re.S)
     exec(example.replace("ledger.json", str(path)), {})

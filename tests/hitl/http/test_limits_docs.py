@@ -1,4 +1,4 @@
-"""docs/limits.md says what runs/limits.py has, and each limit has a test that it acts."""
+"""docs/reference/limits.md says what runs/limits.py has, and each limit has a test that it acts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SAID = {
 
 
 def test_the_page_has_every_limit_with_its_default():
-    told = {name: (int(default), variable) for name, default, variable in ROW.findall((ROOT / "docs/limits.md").read_text())}
+    told = {name: (int(default), variable) for name, default, variable in ROW.findall((ROOT / "docs/reference/limits.md").read_text())}
     variables = {name: "`API_RATE`" if name == "USER_RATE" else "yes" if name in limits.SETTINGS else "" for name in limits.table()}
     assert told == {name: (default, variables[name]) for name, default in limits.table().items()}
 

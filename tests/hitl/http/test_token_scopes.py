@@ -1,4 +1,7 @@
-"""Tokens that ask and tokens that answer: what each may do where one door does both, and that `decide` itself asks (docs/tokens.md)."""
+"""Tokens that ask and tokens that answer (docs/reference/tokens.md).
+
+What each may do where one door does both, and that `decide` itself asks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sockets and streams obey a token's scope, and say when it has expired (docs/tokens.md)."""
+"""Sockets and streams obey a token's scope, and say when it has expired (docs/reference/tokens.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The apps in a project of somebody else's, which knows no more of them than docs/embedding.md says."""
+"""The apps in a project of somebody else's, which knows no more of them than docs/how-to/embedding.md says."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 
 def verified(headers, body, secret):
-    """What docs/outbound.md tells receivers to do."""
+    """What docs/how-to/outbound.md tells receivers to do."""
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     key = base64.b64decode(secret.removeprefix("whsec_"))
     wanted = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()

@@ -1,4 +1,4 @@
-"""The examples of docs/wait-gate.md, run as they stand there."""
+"""The examples of docs/how-to/wait-gate.md, run as they stand there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runs.models import Pause
 
 pytestmark = pytest.mark.django_db
 
-BLOCKS = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[3] / "docs" / "wait-gate.md").read_text(), re.DOTALL)
+BLOCKS = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[3] / "docs" / "how-to" / "wait-gate.md").read_text(), re.DOTALL)
 
 
 def to_django(request: httpx.Request) -> httpx.Response:

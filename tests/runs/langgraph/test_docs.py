@@ -1,4 +1,4 @@
-"""The example of docs/langgraph.md runs as it stands there."""
+"""The example of docs/how-to/langgraph.md runs as it stands there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.databases.whole import file_database
 
 __all__ = ["file_database"]
 pytestmark = pytest.mark.django_db(transaction=True)
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "langgraph.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "langgraph.md"
 
 
 def block(kind: str) -> str:

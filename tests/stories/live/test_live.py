@@ -137,7 +137,7 @@ def test_everybody_sees_the_whole_story_though_the_server_is_killed_and_the_lapt
     for program in programs:
         program.join(30)
         assert program.seen == list(range(1, end + 1)), type(program)
-    for page in ("README.md", "docs/live.md"):
+    for page in ("README.md", "docs/how-to/live.md"):
         assert numbers_by_curl(page, stack, order, token("ana")) == list(range(1, end + 1)), page
 
 
